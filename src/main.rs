@@ -1,0 +1,3 @@
+//! The program's summary.
+
+fn main() {}

@@ -1,0 +1,69 @@
+//! Configuration: what was written (raw) and what it means (resolved).
+pub mod config;
+pub mod dotenv;
+pub mod llm;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::PathBuf;
+
+/// A secret value: no `Debug`, `Display` or serialization shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps it.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself; only for the header that carries it and for masking it in other text.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// The environment as it was when the process started. Looked at instead of `std::env`, so that a test can make one.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// Takes this process's.
+    pub fn of_process() -> Self {
+        Self(std::env::vars_os().collect())
+    }
+
+    /// A variable's value; `None` when it is unset, empty, all blanks or not UTF-8.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(OsStr::new(name))?.to_str().filter(|value| !value.trim().is_empty())
+    }
+
+    /// The user's home directory (`HOME`), if it is absolute.
+    pub fn home(&self) -> Option<PathBuf> {
+        self.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+    }
+
+    /// Bob's folder of the user: `$BOB_HOME`, else `~/.bob`; `None` without a home.
+    pub fn user_folder(&self) -> Option<PathBuf> {
+        self.get("BOB_HOME").map(PathBuf::from).or_else(|| Some(self.home()?.join(".bob")))
+    }
+}
+
+impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
+        Self(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Environment({} variables)", self.0.len()) // values may be secrets
+    }
+}
