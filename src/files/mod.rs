@@ -1,12 +1,16 @@
 //! Files in folders that others may fill and change while we look.
-use std::io;
-use std::path::Path;
+//!
+//! What Bob reads by itself below a project goes through [`read_below`]. A path that a model named is resolved and
+//! judged first (`tools::paths`); then [`open_resolved`] opens, or [`replace`] writes, what was judged or nothing,
+//! since neither follows a link at any component.
+mod below;
+mod folders;
+mod kind;
+mod lock_file;
+mod replace;
 
-/// The whole of a regular file below `root`, at most `limit` bytes. Links are followed while they stay below
-/// `root`. Never blocks on a pipe or device.
-///
-/// # Errors
-/// Not found, outside, not a regular file, larger than `limit`, unreadable.
-pub fn read_below(_root: &Path, _relative: &Path, _limit: u64) -> io::Result<Vec<u8>> {
-    Err(io::ErrorKind::Unsupported.into())
-}
+pub use below::{LINKS_AT_MOST, Links, folder, names_below, open_below, open_resolved, read_all, read_below};
+pub use folders::{append_below, ignore_all, make_folders};
+pub use kind::{image_type, kind_of};
+pub use lock_file::{LockFile, try_lock};
+pub use replace::{Refused, replace};

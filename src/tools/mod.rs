@@ -2,6 +2,7 @@
 //!
 //! A call is first planned ([`Tool::plan`] changes nothing, but reads what it needs), then shown and asked about by
 //! the session, then run ([`Action::run`]), so that what the user saw is what runs.
+mod arguments;
 pub mod bash;
 pub mod edit;
 pub mod output;

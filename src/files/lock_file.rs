@@ -1,0 +1,89 @@
+//! One process at a time.
+use super::below::{Links, check_regular, open};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, statat, unlinkat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// A lock, held until dropped.
+#[derive(Debug)]
+pub struct LockFile {
+    _held: OwnedFd,
+}
+
+impl LockFile {
+    /// Takes the name away while the lock is held, then gives the lock back.
+    ///
+    /// # Errors
+    /// It can't be removed.
+    pub fn remove(self, folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+        Ok(unlinkat(folder, name, AtFlags::empty())?)
+    }
+}
+
+/// Locks the file `name` of `folder`, made where missing, never through a link; `None`: another one holds it.
+///
+/// # Errors
+/// A link, not a regular file, no permission.
+pub fn try_lock(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<LockFile>> {
+    let flags = OFlags::RDWR | OFlags::CREATE;
+    loop {
+        let file = open(folder, name.as_ref(), flags, Mode::from_raw_mode(0o600), Links::Never)?;
+        check_regular(&file)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            locked => locked?,
+        }
+        // Who opened it just before its holder removed it has locked a file without a name.
+        let (held, named) = (fstat(&file)?, statat(folder, name, AtFlags::SYMLINK_NOFOLLOW));
+        if named.is_ok_and(|named| (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)) {
+            return Ok(Some(LockFile { _held: file }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::folder;
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use std::thread;
+
+    #[test]
+    fn a_removed_lock_file_never_lets_two_in() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = folder(place.path()).unwrap();
+        let (inside, entered) = (AtomicU32::new(0), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while entered.load(SeqCst) < 2_000 {
+                        if let Some(lock) = try_lock(folder.as_fd(), "lock".as_ref()).unwrap() {
+                            assert_eq!(inside.fetch_add(1, SeqCst), 0, "two inside");
+                            entered.fetch_add(1, SeqCst);
+                            thread::yield_now();
+                            inside.fetch_sub(1, SeqCst);
+                            lock.remove(folder.as_fd(), "lock".as_ref()).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_held_lock_says_so_and_is_given_back() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = folder(place.path()).unwrap();
+        let lock = || try_lock(folder.as_fd(), "lock".as_ref()).unwrap();
+        let held = lock();
+        assert!(held.is_some() && lock().is_none());
+        drop(held);
+        assert!(lock().is_some());
+        symlink("elsewhere", place.path().join("bait")).unwrap();
+        assert!(try_lock(folder.as_fd(), "bait".as_ref()).is_err());
+    }
+}
