@@ -6,6 +6,7 @@ pub mod cancel;
 pub mod files;
 pub mod model;
 pub mod process;
+pub mod session;
 pub mod settings;
 pub mod text;
 pub mod tools;

@@ -1,9 +1,38 @@
-//! `config.json`: what was written (raw) and what it means (resolved).
-use std::path::PathBuf;
+//! The settings as they hold: `config.json` resolved with its defaults, the flags over it.
+//!
+//! Only the user's own file so far. A project's comes as a second [`Raw`] laid over the first.
+use super::files::{self, Raw};
+use serde::Deserialize;
+use std::fmt;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
-/// Settings of the process, read once.
+pub use super::files::ConfigError;
+
+/// All settings, with what is to be told about their file.
 #[derive(Clone, Debug)]
+pub struct Config {
+    /// Of the process.
+    pub process: ProcessSettings,
+    /// Of each session.
+    pub session: SessionSettings,
+    /// One line each: unknown keys.
+    pub warnings: Vec<String>,
+}
+
+/// What the command line says over the files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Flags {
+    /// `--mode`.
+    pub mode: Option<Mode>,
+    /// `--script`: prompts for a busy session line up.
+    pub script: bool,
+}
+
+/// Settings of the process, read once.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessSettings {
     /// `turns.parallel`.
     pub parallel: bool,
@@ -20,7 +49,7 @@ pub struct ProcessSettings {
 }
 
 /// `net.*`: how HTTP is spoken.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Net {
     /// `net.caFile`: further CA certificates, PEM.
     pub ca_file: Option<PathBuf>,
@@ -33,7 +62,7 @@ pub struct Net {
 }
 
 /// Settings of one session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSettings {
     /// `mode`, or `--mode`.
     pub mode: Mode,
@@ -50,7 +79,8 @@ pub struct SessionSettings {
 }
 
 /// What may be done without asking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum Mode {
     /// `ask`: every command, read and write is asked about.
     Ask,
@@ -58,19 +88,64 @@ pub enum Mode {
     FullAccess,
 }
 
+impl Mode {
+    /// All there are, in the order a client is shown.
+    pub const ALL: [Self; 2] = [Self::Ask, Self::FullAccess];
+
+    /// As it is written in files, flags and on the wire.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::FullAccess => "full-access",
+        }
+    }
+}
+
+/// A word that is no [`Mode`]; its `Display` names those there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownMode;
+
+impl fmt::Display for UnknownMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = Mode::ALL.map(|mode| format!("`{}`", mode.id()));
+        write!(f, "unknown mode, expected one of {}", known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownMode {}
+
+impl FromStr for Mode {
+    type Err = UnknownMode;
+
+    fn from_str(id: &str) -> Result<Self, UnknownMode> {
+        Self::ALL.into_iter().find(|mode| mode.id() == id).ok_or(UnknownMode)
+    }
+}
+
+impl TryFrom<String> for Mode {
+    type Error = UnknownMode;
+
+    fn try_from(id: String) -> Result<Self, UnknownMode> {
+        id.parse()
+    }
+}
+
 /// One of the user's `permissions`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)] // a misspelt `match` would make a rule that fits everything
 pub struct Rule {
     /// A tool's name, or a glob.
     pub tool: String,
     /// A glob that must fit all of the command, or the path; `None` fits all.
+    #[serde(rename = "match")]
     pub matching: Option<String>,
     /// What it says.
     pub action: RuleAction,
 }
 
 /// What a rule says, the strictest last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RuleAction {
     /// Do it.
     Allow,
@@ -78,4 +153,197 @@ pub enum RuleAction {
     Ask,
     /// Never.
     Deny,
+}
+
+/// Reads the user's `config.json` (or the file named by `--config`). Without a path, and where there is no file,
+/// all is default.
+///
+/// # Errors
+/// The file can't be read, is not JSON, or holds a value that can't be used; the text names
+/// `FILE:LINE:COLUMN`. [`Config::default`] holds then.
+pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
+    let (raw, warnings) = match path {
+        Some(path) => files::read(path)?.unwrap_or_default(),
+        None => Default::default(),
+    };
+    Ok(Config::resolve(raw, warnings))
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::resolve(Raw::default(), Vec::new())
+    }
+}
+
+impl Config {
+    fn resolve(raw: Raw, warnings: Vec<String>) -> Self {
+        Self { process: ProcessSettings::resolve(&raw), session: SessionSettings::resolve(raw), warnings }
+    }
+
+    /// The flags over it.
+    #[must_use]
+    pub fn with_flags(mut self, flags: Flags) -> Self {
+        self.session.mode = flags.mode.unwrap_or(self.session.mode);
+        self.process.queue |= flags.script;
+        self
+    }
+}
+
+impl ProcessSettings {
+    fn resolve(raw: &Raw) -> Self {
+        Self {
+            parallel: raw.turns.parallel.unwrap_or(false),
+            queue: raw.turns.queue.unwrap_or(false),
+            message_bytes: size(raw.limits.message_bytes, 64 << 20),
+            outbox_bytes: size(raw.limits.outbox_bytes, 256 << 10),
+            sessions: size(raw.limits.sessions, 1000),
+            net: Net {
+                ca_file: raw.net.ca_file.clone(),
+                connect: seconds(raw.net.connect_seconds, 10),
+                first_byte: seconds(raw.net.first_byte_seconds, 120),
+                idle: seconds(raw.net.idle_seconds, 120),
+            },
+        }
+    }
+}
+
+impl SessionSettings {
+    fn resolve(raw: Raw) -> Self {
+        Self {
+            mode: raw.mode.unwrap_or(Mode::Ask),
+            rules: raw.permissions.unwrap_or_default(),
+            max_model_calls: raw.turns.max_model_calls.map_or(100, NonZeroU32::get),
+            bash_timeout: seconds(raw.tools.bash.timeout_seconds, 120),
+            bash_max_output: size(raw.tools.bash.max_output, 30_000),
+            pass_keys: raw.tools.pass_keys.unwrap_or(false),
+        }
+    }
+}
+
+fn seconds(written: Option<NonZeroU32>, default: u32) -> Duration {
+    Duration::from_secs(written.map_or(default, NonZeroU32::get).into())
+}
+
+fn size(written: Option<NonZeroUsize>, default: usize) -> usize {
+    written.map_or(default, NonZeroUsize::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn written(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    #[test]
+    fn without_a_file_all_is_default() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [None, Some(folder.path().join("config.json"))] {
+            let config = load(path.as_deref()).unwrap();
+            assert!(config.warnings.is_empty());
+            let process = ProcessSettings {
+                parallel: false,
+                queue: false,
+                message_bytes: 67_108_864,
+                outbox_bytes: 262_144,
+                sessions: 1000,
+                net: Net {
+                    ca_file: None,
+                    connect: Duration::from_secs(10),
+                    first_byte: Duration::from_secs(120),
+                    idle: Duration::from_secs(120),
+                },
+            };
+            assert_eq!(config.process, process);
+            let session = SessionSettings {
+                mode: Mode::Ask,
+                rules: Vec::new(),
+                max_model_calls: 100,
+                bash_timeout: Duration::from_secs(120),
+                bash_max_output: 30_000,
+                pass_keys: false,
+            };
+            assert_eq!(config.session, session);
+        }
+    }
+
+    #[test]
+    fn what_the_file_says_holds() {
+        let file = written(
+            r#"{"turns": {"parallel": true, "queue": true, "maxModelCalls": 7}, "mode": "full-access",
+                "permissions": [{"tool": "bash", "match": "git *", "action": "deny"}, {"tool": "*", "action": "ask"}],
+                "tools": {"bash": {"timeoutSeconds": 5, "maxOutput": 10}, "passKeys": true},
+                "limits": {"messageBytes": 1, "outboxBytes": 2, "sessions": 3},
+                "net": {"caFile": "/ca.pem", "connectSeconds": 1, "firstByteSeconds": 2, "idleSeconds": 3}}"#,
+        );
+        let Config { process, session, warnings } = load(Some(file.path())).unwrap();
+        assert!(warnings.is_empty());
+        assert!(process.parallel && process.queue && session.pass_keys);
+        assert_eq!((process.message_bytes, process.outbox_bytes, process.sessions), (1, 2, 3));
+        assert_eq!(process.net.ca_file.as_deref(), Some(Path::new("/ca.pem")));
+        let net = [process.net.connect, process.net.first_byte, process.net.idle];
+        assert_eq!(net.map(|limit| limit.as_secs()), [1, 2, 3]);
+        assert_eq!((session.mode, session.max_model_calls), (Mode::FullAccess, 7));
+        assert_eq!((session.bash_timeout.as_secs(), session.bash_max_output), (5, 10));
+        let rules = [("bash", Some("git *"), RuleAction::Deny), ("*", None, RuleAction::Ask)];
+        assert_eq!(
+            session.rules,
+            rules.map(|(tool, glob, action)| Rule {
+                tool: tool.into(),
+                matching: glob.map(Into::into),
+                action
+            })
+        );
+    }
+
+    #[test]
+    fn flags_come_over_the_file() {
+        let config = load(Some(written(r#"{"mode": "full-access"}"#).path())).unwrap();
+        let flags = Flags { mode: Some(Mode::Ask), script: true };
+        let flagged = config.clone().with_flags(flags);
+        assert_eq!((flagged.session.mode, flagged.process.queue), (Mode::Ask, true));
+        let same = config.with_flags(Flags::default());
+        assert_eq!((same.session.mode, same.process.queue), (Mode::FullAccess, false));
+    }
+
+    #[test]
+    fn a_broken_file_is_an_error_that_names_file_line_and_column() {
+        let file = written("{\n  \"mode\": 3\n}");
+        let error = load(Some(file.path())).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}:2:11: ", file.path().display())), "{error}");
+    }
+
+    #[test]
+    fn a_file_too_large_is_an_error() {
+        let file = written(&format!("{{}}{}", " ".repeat(1 << 20)));
+        let error = load(Some(file.path())).unwrap_err().to_string();
+        assert!(error.ends_with("larger than 1 MiB"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_or_a_folder_in_its_place_is_an_error_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("config.json");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        for path in [pipe.as_path(), folder.path()] {
+            let error = load(Some(path)).unwrap_err().to_string();
+            assert_eq!(error, format!("{}: not a regular file", path.display()));
+        }
+    }
+
+    #[test]
+    fn modes_have_one_spelling() {
+        for mode in Mode::ALL {
+            assert_eq!(mode.id().parse(), Ok(mode));
+        }
+        for word in ["Ask", "read-only", "workspace-write", "plan", ""] {
+            assert_eq!(word.parse::<Mode>(), Err(UnknownMode), "{word}");
+        }
+        assert_eq!(UnknownMode.to_string(), "unknown mode, expected one of `ask`, `full-access`");
+    }
 }

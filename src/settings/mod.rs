@@ -1,7 +1,11 @@
 //! Configuration: what was written (raw) and what it means (resolved).
 pub mod config;
-pub mod dotenv;
+mod dotenv;
+mod fields;
+mod files;
+mod layers;
 pub mod llm;
+mod login_file;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -43,6 +47,13 @@ impl Environment {
     /// A variable's value; `None` when it is unset, empty, all blanks or not UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(OsStr::new(name))?.to_str().filter(|value| !value.trim().is_empty())
+    }
+
+    /// The names of all variables that hold exactly `value`.
+    pub fn names_of(&self, value: &str) -> impl Iterator<Item = &OsString> {
+        let holding =
+            self.0.iter().filter(move |(_, held)| held.to_str().is_some_and(|held| held.trim() == value));
+        holding.map(|(name, _)| name)
     }
 
     /// The user's home directory (`HOME`), if it is absolute.

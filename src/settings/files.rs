@@ -1,0 +1,359 @@
+//! `config.json` as it is written. Every key is optional; what it means is `config.rs`'s.
+use super::config::{Mode, Rule};
+use crate::text::clean_to;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::io::{self, Read};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::{Path, PathBuf};
+
+/// Largest settings or login file, bytes.
+pub(super) const FILE_AT_MOST: u64 = 1 << 20;
+
+/// The keys of one `config.json`; one struct an object of the file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, expecting = "an object with settings")]
+pub(super) struct Raw {
+    #[expect(dead_code, reason = "checked; saving comes with its own change")]
+    sessions: Sessions,
+    #[expect(dead_code, reason = "checked; compaction comes with its own change")]
+    context: Context,
+    pub(super) turns: Turns,
+    pub(super) mode: Option<Mode>,
+    pub(super) permissions: Option<Vec<Rule>>,
+    pub(super) tools: Tools,
+    pub(super) limits: Limits,
+    #[expect(dead_code, reason = "checked; MCP comes with its own change")]
+    mcp: Mcp,
+    #[expect(dead_code, reason = "checked; the client's files come with their own change")]
+    client: Client,
+    pub(super) net: Net,
+    #[expect(dead_code, reason = "checked; costs come with their own change")]
+    prices: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, expecting = "an object")]
+#[expect(dead_code, reason = "checked; saving comes with its own change")]
+struct Sessions {
+    enabled: Option<bool>,
+    dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(dead_code, reason = "checked; compaction comes with its own change")]
+struct Context {
+    window: Option<NonZeroUsize>,
+    threshold: Option<Share>,
+    keep_last_turns: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub(super) struct Turns {
+    pub(super) parallel: Option<bool>,
+    pub(super) queue: Option<bool>,
+    pub(super) max_model_calls: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub(super) struct Tools {
+    pub(super) bash: Bash,
+    pub(super) pass_keys: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub(super) struct Bash {
+    pub(super) timeout_seconds: Option<NonZeroU32>,
+    pub(super) max_output: Option<NonZeroUsize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub(super) struct Limits {
+    pub(super) message_bytes: Option<NonZeroUsize>,
+    pub(super) outbox_bytes: Option<NonZeroUsize>,
+    pub(super) sessions: Option<NonZeroUsize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(dead_code, reason = "checked; MCP comes with its own change")]
+struct Mcp {
+    trust_project: Option<Trust>,
+    start_seconds: Option<NonZeroU32>,
+    call_seconds: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, expecting = "an object")]
+#[expect(dead_code, reason = "checked; the client's files come with their own change")]
+struct Client {
+    fs: Option<bool>,
+    terminal: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub(super) struct Net {
+    pub(super) ca_file: Option<PathBuf>,
+    pub(super) connect_seconds: Option<NonZeroU32>,
+    pub(super) first_byte_seconds: Option<NonZeroU32>,
+    pub(super) idle_seconds: Option<NonZeroU32>,
+}
+
+/// Above 0, at most 1.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "f64")]
+struct Share(#[expect(dead_code, reason = "checked; compaction comes with its own change")] f64);
+
+impl TryFrom<f64> for Share {
+    type Error = &'static str;
+
+    fn try_from(share: f64) -> Result<Self, Self::Error> {
+        if share > 0.0 && share <= 1.0 {
+            Ok(Self(share))
+        } else {
+            Err("expected a number above 0 and at most 1")
+        }
+    }
+}
+
+/// Whether a project's own servers may start.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected true, false or a list of folders")]
+#[expect(dead_code, reason = "checked; MCP comes with its own change")]
+enum Trust {
+    All(bool),
+    Folders(Vec<PathBuf>),
+}
+
+/// All there are, dotted.
+const KNOWN: [&str; 26] = [
+    "sessions.enabled",
+    "sessions.dir",
+    "context.window",
+    "context.threshold",
+    "context.keepLastTurns",
+    "turns.parallel",
+    "turns.queue",
+    "turns.maxModelCalls",
+    "mode",
+    "permissions",
+    "tools.bash.timeoutSeconds",
+    "tools.bash.maxOutput",
+    "tools.passKeys",
+    "limits.messageBytes",
+    "limits.outboxBytes",
+    "limits.sessions",
+    "mcp.trustProject",
+    "mcp.startSeconds",
+    "mcp.callSeconds",
+    "client.fs",
+    "client.terminal",
+    "net.caFile",
+    "net.connectSeconds",
+    "net.firstByteSeconds",
+    "net.idleSeconds",
+    "prices",
+];
+
+/// Why a settings file can't be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    path: PathBuf,
+    /// Line and column, from 1; `None` if the file could not be read at all.
+    place: Option<(usize, usize)>,
+    message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some((line, column)) = self.place {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl ConfigError {
+    fn unreadable(path: &Path, error: &io::Error) -> Self {
+        Self { path: path.into(), place: None, message: error.to_string() }
+    }
+
+    fn at(path: &Path, error: &serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let message = error.to_string();
+        let message = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
+        // An empty file ends before its first character: serde_json counts that as column 0.
+        Self {
+            path: path.into(),
+            place: Some((line.max(1), column.max(1))),
+            message: clean_to(message, 500).into_owned(),
+        }
+    }
+}
+
+/// A `config.json` and the warnings about its unknown keys; `None` if there is none.
+pub(super) fn read(path: &Path) -> Result<Option<(Raw, Vec<String>)>, ConfigError> {
+    match read_trusted(path) {
+        Ok(bytes) => parse(path, &bytes).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ConfigError::unreadable(path, &error)),
+    }
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<(Raw, Vec<String>), ConfigError> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes); // a BOM, as some editors write
+    let raw: Raw = serde_json::from_slice(bytes).map_err(|error| ConfigError::at(path, &error))?;
+    // Once more without types: serde names only what it knows.
+    let all: Value = serde_json::from_slice(bytes).map_err(|error| ConfigError::at(path, &error))?;
+    let mut unknown = Vec::new();
+    find_unknown("", &all, &mut unknown);
+    let warn = |key: &String| format!("{}: unknown key {}", path.display(), clean_to(key, 100));
+    Ok((raw, unknown.iter().map(warn).collect()))
+}
+
+fn find_unknown(above: &str, value: &Value, unknown: &mut Vec<String>) {
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let path = format!("{above}{key}");
+        let inner = format!("{path}.");
+        if key.contains('.') {
+            unknown.push(path); // "a.b" as one name is not b in a
+        } else if KNOWN.iter().any(|known| known.starts_with(&inner)) {
+            find_unknown(&inner, value, unknown);
+        } else if !KNOWN.contains(&path.as_str()) {
+            unknown.push(path);
+        }
+    }
+}
+
+/// A file of the user's own, whole. Links are followed wherever they lead (dotfiles are kept elsewhere), but a
+/// pipe or a device neither blocks nor counts.
+///
+/// # Errors
+/// Not found, not a regular file, larger than [`FILE_AT_MOST`], unreadable.
+pub(super) fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
+    let file = open_without_waiting(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_AT_MOST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_AT_MOST {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 1 MiB"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn open_without_waiting(path: &Path) -> io::Result<std::fs::File> {
+    use rustix::fs::{Mode, OFlags, open};
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    Ok(open(path, flags, Mode::empty())?.into())
+}
+
+#[cfg(not(unix))]
+fn open_without_waiting(path: &Path) -> io::Result<std::fs::File> {
+    std::fs::File::open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn parsed(text: &str) -> Result<(Raw, Vec<String>), String> {
+        parse(Path::new("/c.json"), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    /// `{"a": {"b": value}}` for `a.b`.
+    fn document(key: &str, value: &str) -> String {
+        key.rsplit('.').fold(value.to_owned(), |inner, name| format!("{{\"{name}\": {inner}}}"))
+    }
+
+    #[test]
+    fn every_known_key_is_checked_for_its_type() {
+        for key in KNOWN {
+            // No key takes this.
+            let error = parsed(&document(key, "[[{}]]")).map(drop).expect_err(key);
+            assert!(error.starts_with("/c.json:1:"), "{key}: {error}");
+        }
+    }
+
+    #[test]
+    fn known_keys_with_good_values_give_no_warning() {
+        for (key, value) in [
+            ("sessions.enabled", "false"),
+            ("sessions.dir", "\".bob/s\""),
+            ("context.window", "200000"),
+            ("context.threshold", "0.5"),
+            ("context.keepLastTurns", "0"),
+            ("turns.parallel", "true"),
+            ("turns.maxModelCalls", "3"),
+            ("mode", "\"full-access\""),
+            ("permissions", "[{\"tool\": \"bash\", \"match\": \"git *\", \"action\": \"allow\"}]"),
+            ("tools.bash.timeoutSeconds", "5"),
+            ("mcp.trustProject", "true"),
+            ("mcp.trustProject", "[\"/p\"]"),
+            ("client.terminal", "true"),
+            ("net.caFile", "\"/ca.pem\""),
+            ("prices", "{\"gpt\": {\"input\": 1.5}}"),
+            ("turns.queue", "null"),
+        ] {
+            let (_, warnings) = parsed(&document(key, value)).expect(key);
+            assert!(warnings.is_empty(), "{key}: {warnings:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_named_at_every_depth() {
+        let text = r#"{"nope": 1, "turns": {"paralel": true}, "tools": {"bash": {"x": {"y": 1}}}, "turns.queue": true}"#;
+        let (_, mut warnings) = parsed(text).unwrap();
+        warnings.sort();
+        let named = ["nope", "tools.bash.x", "turns.paralel", "turns.queue"];
+        assert_eq!(warnings, named.map(|key| format!("/c.json: unknown key {key}")));
+    }
+
+    #[test]
+    fn a_broken_file_names_the_place() {
+        for (text, place, word) in [
+            ("", "1:1", "EOF"),
+            ("{\n  // why\n}", "2:3", "key"),
+            ("{\n  \"mode\": \"yolo\"\n}", "2:", "`ask`, `full-access`"),
+            ("{\n  \"mode\": \"plan\"\n}", "2:", "`ask`, `full-access`"),
+            ("{\"turns\": {\"maxModelCalls\": 0}}", "1:", "nonzero"),
+            ("{\"turns\": {\"maxModelCalls\": -1}}", "1:", "-1"),
+            ("{\"turns\": true}", "1:", "an object"),
+            ("{\"context\": {\"threshold\": 1.5}}", "1:", "at most 1"),
+            ("{\"mcp\": {\"trustProject\": 3}}", "1:", "list of folders"),
+            ("{\n\"permissions\": [{\"tool\": \"bash\", \"action\": \"maybe\"}]}", "2:", "maybe"),
+            // A rule whose `match` is misspelt must not become a rule without one.
+            (
+                "{\n\"permissions\": [{\"tool\": \"bash\", \"mach\": \"ls\", \"action\": \"allow\"}]}",
+                "2:",
+                "mach",
+            ),
+            ("{\"mode\": \"ask\", \"mode\": \"ask\"}", "1:", "duplicate"),
+            ("[]", "1:", "settings"),
+            ("{} x", "1:4", "trailing"),
+        ] {
+            let error = parsed(text).map(drop).expect_err(text);
+            assert!(error.starts_with(&format!("/c.json:{place}")), "{text}: {error}");
+            assert!(error.contains(word), "{text}: {error}");
+            assert!(!error.contains(" at line "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_bom_is_no_fault() {
+        assert!(parsed("\u{feff}{}").is_ok());
+    }
+}

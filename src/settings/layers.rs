@@ -1,0 +1,123 @@
+//! The layers a model configuration comes from, and what each of them sets.
+use super::llm::LlmError;
+use super::{Environment, dotenv, login_file};
+use crate::files::read_below;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A project's `.env` is read up to here, bytes.
+const DOTENV_AT_MOST: u64 = 1 << 20;
+
+/// Where a setting comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The environment the process was started with.
+    Launch,
+    /// The project's `.env`: not the user's own words.
+    Project(PathBuf),
+    /// The login file.
+    Login(PathBuf),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Launch => f.write_str("the environment"),
+            Self::Project(path) | Self::Login(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// A setting with where it comes from.
+#[derive(Clone, Copy)]
+pub(super) struct Setting<'a> {
+    pub(super) name: &'a str,
+    /// Never blank, without blanks around it.
+    pub(super) value: &'a str,
+    pub(super) source: &'a Source,
+}
+
+impl Setting<'_> {
+    /// The error that it `is …`; `why` never holds the value.
+    pub(super) fn broken(&self, why: impl fmt::Display) -> LlmError {
+        LlmError::Broken(format!("{} in {} {why}", self.name, self.source))
+    }
+}
+
+/// One layer.
+pub(super) struct Layer {
+    pub(super) source: Source,
+    variables: Environment,
+}
+
+impl Layer {
+    /// A setting of this layer; blank counts as unset.
+    pub(super) fn get<'a>(&'a self, name: &'a str) -> Option<Setting<'a>> {
+        let value = self.variables.get(name)?.trim();
+        Some(Setting { name, value, source: &self.source })
+    }
+}
+
+/// All layers, the highest first.
+pub(super) struct Layers(pub(super) [Layer; 3]);
+
+impl Layers {
+    /// Reads them. A `.env` that can't be taken (a link out of the project, a pipe, too large) is a warning.
+    ///
+    /// # Errors
+    /// [`LlmError::Broken`]: a `.env` we may not read, a broken login file.
+    pub(super) fn read(
+        launch: &Environment,
+        cwd: &Path,
+        user_folder: Option<&Path>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, LlmError> {
+        let project = cwd.join(".env");
+        let login = user_folder.map(|folder| folder.join(login_file::NAME));
+        Ok(Self([
+            Layer { source: Source::Launch, variables: launch.clone() },
+            Layer { variables: read_dotenv(cwd, &project, warnings)?, source: Source::Project(project) },
+            Layer {
+                variables: login.as_deref().map_or(Ok(Environment::default()), login_file::read)?,
+                source: Source::Login(login.unwrap_or_default()),
+            },
+        ]))
+    }
+
+    /// The highest layer that sets `name` says what it is.
+    pub(super) fn highest<'a>(&'a self, name: &'a str) -> Option<Setting<'a>> {
+        self.0.iter().find_map(|layer| layer.get(name))
+    }
+
+    /// The same, but only from `lowest` and the layers above it.
+    pub(super) fn highest_down_to<'a>(&'a self, lowest: usize, name: &'a str) -> Option<Setting<'a>> {
+        self.0.iter().take(lowest + 1).find_map(|layer| layer.get(name))
+    }
+}
+
+fn read_dotenv(cwd: &Path, path: &Path, warnings: &mut Vec<String>) -> Result<Environment, LlmError> {
+    match read_below(cwd, Path::new(".env"), DOTENV_AT_MOST) {
+        Ok(bytes) => {
+            // What is not UTF-8 may stand in a line that isn't ours; in one that is, the setting's own check finds it.
+            let (variables, bad_lines) = dotenv::parse(&String::from_utf8_lossy(&bytes));
+            if let Some(line) = bad_lines.first() {
+                let line_s = if bad_lines.len() == 1 { "line" } else { "lines" };
+                let bad = bad_lines.len();
+                warnings.push(format!(
+                    "{}:{line}: {bad} {line_s} ignored: a quote is not closed, or too much text",
+                    path.display()
+                ));
+            }
+            Ok(variables)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Environment::default()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(LlmError::Broken(format!("{} can't be read: {error}", path.display())))
+        }
+        Err(error) => {
+            warnings.push(format!("{} skipped: {error}", path.display()));
+            Ok(Environment::default())
+        }
+    }
+}
