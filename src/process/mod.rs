@@ -1,0 +1,13 @@
+//! Children: made, watched, ended; and what else of the process takes system calls. The only place with `unsafe`
+//! code, and the only one that spawns.
+mod command;
+mod left;
+mod own;
+mod poll;
+mod system;
+
+pub use command::{End, Finished, ShellCommand, Sink};
+pub use left::Left;
+pub use own::{SIGNAL_BYTE, hide_environment, signals_to, take_stdout};
+pub use poll::{Watch, wait};
+pub use system::signal_name;

@@ -1,0 +1,62 @@
+//! Our own process: stdout kept for ourselves, signals as bytes, the environment hidden.
+use std::fs::File;
+use std::io;
+use std::os::unix::net::UnixStream;
+
+/// What each signal writes into the socket given to [`signals_to`].
+pub const SIGNAL_BYTE: u8 = b'X';
+
+/// The real stdout, closed on exec. From then on fd 1 is stderr, so that whoever prints can't break the protocol.
+///
+/// # Errors
+/// No descriptor is free.
+pub fn take_stdout() -> io::Result<File> {
+    let real = rustix::stdio::stdout().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok(real.into())
+}
+
+/// From now on each SIGTERM, SIGINT and SIGHUP writes a [`SIGNAL_BYTE`] into `socket`, without waiting, and does
+/// nothing else. SIGCHLD gets its default back: a launcher that ignored it would have the kernel throw away how
+/// our children ended.
+///
+/// # Errors
+/// No descriptor is free.
+pub fn signals_to(socket: &UnixStream) -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    super::system::reset_signal(libc::SIGCHLD);
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, socket.try_clone()?)?;
+    }
+    Ok(())
+}
+
+/// Other processes of the same user can't read our environment and memory any more (Linux; elsewhere nothing is
+/// done). Has no effect on root's.
+///
+/// # Errors
+/// The kernel refused.
+pub fn hide_environment() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Signal, getpid, kill_process};
+    use std::io::Read;
+
+    #[test]
+    fn each_signal_is_a_byte() {
+        let (mut read, write) = UnixStream::pair().unwrap();
+        signals_to(&write).unwrap();
+        for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+            kill_process(getpid(), signal).unwrap();
+            let mut byte = [0];
+            read.read_exact(&mut byte).unwrap();
+            assert_eq!(byte, [SIGNAL_BYTE]);
+        }
+    }
+}
