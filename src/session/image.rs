@@ -1,4 +1,5 @@
 //! Pictures in a prompt: what is taken, and what they are by their own bytes.
+use crate::files::image_type;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
@@ -18,17 +19,7 @@ pub(super) fn mime_type(base64: &str) -> Result<&'static str, &'static str> {
     if bytes.len() > DECODED_AT_MOST {
         return Err("is larger than 20 MiB");
     }
-    sniff(&bytes).ok_or("is no PNG, JPEG, GIF or WEBP picture")
-}
-
-fn sniff(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
-    }
+    image_type(&bytes).ok_or("is no PNG, JPEG, GIF or WEBP picture")
 }
 
 #[cfg(test)]

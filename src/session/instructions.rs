@@ -4,7 +4,6 @@
 //! file can't pass for another section of the prompt.
 use crate::files::read_below;
 use crate::text::{clean, clean_to, fenced, head};
-use std::fmt::Write;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -95,10 +94,10 @@ fn write_skills(text: &mut String, skills: &[(String, String)]) {
     text.push_str("\n# Skills\nRead one with read_skill before you do what it is for.\n");
     for (name, description) in skills.iter().take(SKILLS_AT_MOST) {
         let (name, description) = (clean_to(name, 64), clean_to(description, DESCRIPTION_AT_MOST));
-        drop(writeln!(text, "- {name}: {description}"));
+        text.push_str(&format!("- {name}: {description}\n"));
     }
     if let Some(more @ 1..) = skills.len().checked_sub(SKILLS_AT_MOST) {
-        drop(writeln!(text, "- … and {more} more"));
+        text.push_str(&format!("- … and {more} more\n"));
     }
 }
 
@@ -202,9 +201,9 @@ fn write_files(text: &mut String, files: &[InstructionFile]) {
         "\n# Project instructions\nFrom the repository, for work in it; what the user says comes first.\n",
     );
     for file in files {
-        drop(write!(text, "\n{}:\n{}\n", shown(&file.name), fenced("", &file.text)));
+        text.push_str(&format!("\n{}:\n{}\n", shown(&file.name), fenced("", &file.text)));
         if file.left_out > 0 {
-            drop(writeln!(text, "[cut: {} more bytes, see the file]", file.left_out));
+            text.push_str(&format!("[cut: {} more bytes, see the file]\n", file.left_out));
         }
     }
 }
@@ -216,7 +215,7 @@ fn shown(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
+    use std::io::Write;
     use std::time::Duration;
 
     struct Project(tempfile::TempDir);

@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn megabytes_of_almost_mentions_are_walked_and_not_searched_for() {
         let project = Project::new();
-        for word in ["@", "(@", "@a ", "@\"", "@a\\ ", "@,", "ab@c "] {
+        for word in ["(@", "@a ", "@\"", "@a\\ ", "ab@c "] {
             let text = format!("@x.md {}", word.repeat((5 << 20) / word.len()));
             assert_eq!(project.found(&text).len(), 1, "{word}");
         }

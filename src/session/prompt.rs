@@ -68,7 +68,7 @@ impl Prompt {
     }
 
     fn take(&mut self, at: &Field, raw: &RawValue) -> Result<(), BlockError> {
-        let block: Block<'_> = at.parse(raw, "is not an object with a block's members")?;
+        let block: Block<'_> = at.object(raw)?;
         match at.member("type").required(block.kind)?.as_str() {
             "text" => {
                 let text = at.member("text").required(block.text)?;
@@ -165,7 +165,7 @@ fn link(at: &Field, block: &Block<'_>) -> Result<String, BlockError> {
 }
 
 fn embedded(at: &Field, raw: &RawValue) -> Result<String, BlockError> {
-    let resource: Resource<'_> = at.parse(raw, "is not an object with a resource's members")?;
+    let resource: Resource<'_> = at.object(raw)?;
     let uri = at.member("uri").not_empty(resource.uri)?;
     if resource.blob.is_some() {
         return Err(at.member("blob").error("is not supported: only text can be embedded"));
@@ -194,6 +194,12 @@ impl Field {
 
     fn parse<'a, T: Deserialize<'a>>(&self, raw: &'a RawValue, otherwise: &str) -> Result<T, BlockError> {
         serde_json::from_str(raw.get()).map_err(|_| self.error(otherwise))
+    }
+
+    /// A list of the members' values would do for serde.
+    fn object<'a, T: Deserialize<'a>>(&self, raw: &'a RawValue) -> Result<T, BlockError> {
+        let broken = "is not an object whose members come once each";
+        if raw.get().starts_with('{') { self.parse(raw, broken) } else { Err(self.error(broken)) }
     }
 
     fn optional(&self, raw: Option<&RawValue>) -> Result<Option<String>, BlockError> {
@@ -235,7 +241,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(block: Value, field: &str) {
+    fn refused(block: &Value, field: &str) {
         let error = prompt(&json!([{"type": "text", "text": "a"}, block])).unwrap_err();
         assert_eq!(error.field, format!("prompt[1]{field}"), "{error}");
         assert!(error.message.starts_with(&error.field), "{error}");
@@ -289,6 +295,7 @@ mod tests {
         for (block, field) in [
             (json!(5), ""),
             (json!([]), ""),
+            (json!(["text", "a", null, null, null, null, null, null]), ""),
             (json!({}), ".type"),
             (json!({"type": 5}), ".type"),
             (json!({"type": "video"}), ".type"),
@@ -303,6 +310,7 @@ mod tests {
             (json!({"type": "resource_link", "uri": "x:y", "name": {}}), ".name"),
             (json!({"type": "resource"}), ".resource"),
             (json!({"type": "resource", "resource": "x"}), ".resource"),
+            (json!({"type": "resource", "resource": ["x:y", "a", null]}), ".resource"),
             (json!({"type": "resource", "resource": {"text": "a"}}), ".resource.uri"),
             (json!({"type": "resource", "resource": {"uri": "x:y"}}), ".resource.text"),
             (json!({"type": "resource", "resource": {"uri": "x:y", "text": 1}}), ".resource.text"),
@@ -317,7 +325,7 @@ mod tests {
             (json!({"type": "image", "data": PNG, "mimeType": "image/"}), ".mimeType"),
             (json!({"type": "image", "data": PNG, "mimeType": "image/png", "url": "http://x"}), ""),
         ] {
-            refused(block, field);
+            refused(&block, field);
         }
     }
 
@@ -325,6 +333,13 @@ mod tests {
     fn a_text_that_is_no_unicode_is_refused() {
         let raw: Vec<&RawValue> = serde_json::from_str(r#"[{"type": "text", "text": "\ud800"}]"#).unwrap();
         assert_eq!(Prompt::check(raw).unwrap_err().field, "prompt[0].text");
+    }
+
+    #[test]
+    fn a_member_that_comes_twice_is_refused() {
+        let raw: Vec<&RawValue> =
+            serde_json::from_str(r#"[{"type": "text", "text": "a", "text": "b"}]"#).unwrap();
+        assert_eq!(Prompt::check(raw).unwrap_err().field, "prompt[0]");
     }
 
     #[test]

@@ -1,15 +1,13 @@
 //! The settings as they hold: `config.json` resolved with its defaults, the flags over it.
 //!
 //! Only the user's own file so far. A project's comes as a second [`Raw`] laid over the first.
-use super::files::{self, Raw};
-use serde::Deserialize;
-use std::fmt;
+use super::raw::{self, Raw};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
-pub use super::files::ConfigError;
+pub use super::mode::{Mode, Rule, RuleAction, UnknownMode};
+pub use super::raw::ConfigError;
 
 /// All settings, with what is to be told about their file.
 #[derive(Clone, Debug)]
@@ -78,83 +76,6 @@ pub struct SessionSettings {
     pub pass_keys: bool,
 }
 
-/// What may be done without asking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub enum Mode {
-    /// `ask`: every command, read and write is asked about.
-    Ask,
-    /// `full-access`: nothing is.
-    FullAccess,
-}
-
-impl Mode {
-    /// All there are, in the order a client is shown.
-    pub const ALL: [Self; 2] = [Self::Ask, Self::FullAccess];
-
-    /// As it is written in files, flags and on the wire.
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::FullAccess => "full-access",
-        }
-    }
-}
-
-/// A word that is no [`Mode`]; its `Display` names those there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownMode;
-
-impl fmt::Display for UnknownMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = Mode::ALL.map(|mode| format!("`{}`", mode.id()));
-        write!(f, "unknown mode, expected one of {}", known.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownMode {}
-
-impl FromStr for Mode {
-    type Err = UnknownMode;
-
-    fn from_str(id: &str) -> Result<Self, UnknownMode> {
-        Self::ALL.into_iter().find(|mode| mode.id() == id).ok_or(UnknownMode)
-    }
-}
-
-impl TryFrom<String> for Mode {
-    type Error = UnknownMode;
-
-    fn try_from(id: String) -> Result<Self, UnknownMode> {
-        id.parse()
-    }
-}
-
-/// One of the user's `permissions`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)] // a misspelt `match` would make a rule that fits everything
-pub struct Rule {
-    /// A tool's name, or a glob.
-    pub tool: String,
-    /// A glob that must fit all of the command, or the path; `None` fits all.
-    #[serde(rename = "match")]
-    pub matching: Option<String>,
-    /// What it says.
-    pub action: RuleAction,
-}
-
-/// What a rule says, the strictest last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RuleAction {
-    /// Do it.
-    Allow,
-    /// Ask first.
-    Ask,
-    /// Never.
-    Deny,
-}
-
 /// Reads the user's `config.json` (or the file named by `--config`). Without a path, and where there is no file,
 /// all is default.
 ///
@@ -163,7 +84,7 @@ pub enum RuleAction {
 /// `FILE:LINE:COLUMN`. [`Config::default`] holds then.
 pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
     let (raw, warnings) = match path {
-        Some(path) => files::read(path)?.unwrap_or_default(),
+        Some(path) => raw::read(path)?.unwrap_or_default(),
         None => Default::default(),
     };
     Ok(Config::resolve(raw, warnings))
@@ -334,16 +255,5 @@ mod tests {
             let error = load(Some(path)).unwrap_err().to_string();
             assert_eq!(error, format!("{}: not a regular file", path.display()));
         }
-    }
-
-    #[test]
-    fn modes_have_one_spelling() {
-        for mode in Mode::ALL {
-            assert_eq!(mode.id().parse(), Ok(mode));
-        }
-        for word in ["Ask", "read-only", "workspace-write", "plan", ""] {
-            assert_eq!(word.parse::<Mode>(), Err(UnknownMode), "{word}");
-        }
-        assert_eq!(UnknownMode.to_string(), "unknown mode, expected one of `ask`, `full-access`");
     }
 }

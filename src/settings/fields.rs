@@ -1,8 +1,45 @@
-//! Single settings of a model: text checked and turned into what it means. No error shows a value.
+//! Single settings of a model, with where each comes from: text checked and turned into what it means. No error shows a value.
 use super::Secret;
-use super::layers::Setting;
 use super::llm::{Format, LlmError, Thinking};
 use serde_json::{Map, Value};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a setting comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The environment the process was started with.
+    Launch,
+    /// The project's `.env`: not the user's own words.
+    Project(PathBuf),
+    /// The login file.
+    Login(PathBuf),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Launch => f.write_str("the environment"),
+            Self::Project(path) | Self::Login(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// A setting with where it comes from.
+#[derive(Clone, Copy)]
+pub(super) struct Setting<'a> {
+    pub(super) name: &'a str,
+    /// Never blank, without blanks around it.
+    pub(super) value: &'a str,
+    pub(super) source: &'a Source,
+}
+
+impl Setting<'_> {
+    /// The error that it `is …`; `why` never holds the value.
+    pub(super) fn broken(&self, why: impl fmt::Display) -> LlmError {
+        LlmError::Broken(format!("{} in {} {why}", self.name, self.source))
+    }
+}
 
 /// What `LLM_EXTRA_BODY` may not set: what Bob's own work rests on, or what opens a way around permission.
 const NEVER_EXTRA: [&str; 9] =
@@ -139,7 +176,6 @@ pub(super) fn extra_body(
 
 #[cfg(test)]
 mod tests {
-    use super::super::layers::Source;
     use super::*;
 
     fn setting(value: &str) -> Setting<'_> {
@@ -227,7 +263,7 @@ mod tests {
     #[test]
     fn formats_are_never_guessed() {
         assert_eq!(format(setting("openai-completions")), Ok(Format::OpenAiCompletions));
-        refused("openai", format);
+        refused("gemini", format);
         for name in ["anthropic-messages", "openai-responses"] {
             let error = format(setting(name)).unwrap_err().to_string();
             assert!(error.contains(&format!("format {name} is not supported by this version")), "{error}");

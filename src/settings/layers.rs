@@ -1,49 +1,13 @@
 //! The layers a model configuration comes from, and what each of them sets.
+use super::fields::{Setting, Source};
 use super::llm::LlmError;
 use super::{Environment, dotenv, login_file};
 use crate::files::read_below;
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A project's `.env` is read up to here, bytes.
 const DOTENV_AT_MOST: u64 = 1 << 20;
-
-/// Where a setting comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    /// The environment the process was started with.
-    Launch,
-    /// The project's `.env`: not the user's own words.
-    Project(PathBuf),
-    /// The login file.
-    Login(PathBuf),
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Launch => f.write_str("the environment"),
-            Self::Project(path) | Self::Login(path) => path.display().fmt(f),
-        }
-    }
-}
-
-/// A setting with where it comes from.
-#[derive(Clone, Copy)]
-pub(super) struct Setting<'a> {
-    pub(super) name: &'a str,
-    /// Never blank, without blanks around it.
-    pub(super) value: &'a str,
-    pub(super) source: &'a Source,
-}
-
-impl Setting<'_> {
-    /// The error that it `is …`; `why` never holds the value.
-    pub(super) fn broken(&self, why: impl fmt::Display) -> LlmError {
-        LlmError::Broken(format!("{} in {} {why}", self.name, self.source))
-    }
-}
 
 /// One layer.
 pub(super) struct Layer {

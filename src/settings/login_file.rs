@@ -1,21 +1,20 @@
 //! The login file, `llm.json` in the user's folder, as a layer like the others. Writing it is the login's.
-use super::Environment;
 use super::fields::provider_name;
-use super::files::read_trusted;
-use super::llm::LlmError;
+use super::llm::{DEFAULT_PROVIDER, LlmError};
+use super::{Environment, user_file};
 use serde_json::{Map, Value};
 use std::io;
 use std::path::Path;
 
 /// Its name in the user's folder.
-pub const NAME: &str = "llm.json";
+pub(super) const NAME: &str = "llm.json";
 
 /// The file's members as the variables they stand for; nothing if there is no file.
 ///
 /// # Errors
 /// [`LlmError::Broken`]: unreadable, not JSON, a member that is no text. It never shows a value.
 pub(super) fn read(path: &Path) -> Result<Environment, LlmError> {
-    match read_trusted(path) {
+    match user_file::read(path) {
         Ok(bytes) => variables(path, &bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Environment::default()),
         Err(error) => Err(LlmError::Broken(format!("{}: {error}", path.display()))),
@@ -34,7 +33,7 @@ fn variables(path: &Path, bytes: &[u8]) -> Result<Environment, LlmError> {
     let named = text("provider")?;
     let provider = match named {
         Some(name) => provider_name(name).ok_or_else(|| broken(": `provider` is not a provider's name"))?,
-        None => super::llm::DEFAULT_PROVIDER.to_owned(),
+        None => DEFAULT_PROVIDER.to_owned(),
     };
     let values = [
         ("LLM_PROVIDER".to_owned(), named),

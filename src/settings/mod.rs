@@ -2,10 +2,15 @@
 pub mod config;
 mod dotenv;
 mod fields;
-mod files;
 mod layers;
 pub mod llm;
 mod login_file;
+pub mod mode;
+mod raw;
+mod resolve;
+mod user_file;
+
+pub use resolve::resolve_model;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

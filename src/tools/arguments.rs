@@ -48,7 +48,11 @@ impl<'a> Arguments<'a> {
 /// In JSON `10.0` is a whole number too.
 fn whole(value: &Value) -> Option<u64> {
     let exact = |number: &f64| number.fract() == 0.0 && (0.0..9e15).contains(number);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole and in range")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be whole and in range"
+    )]
     value.as_u64().or_else(|| value.as_f64().filter(exact).map(|number| number as u64))
 }
 

@@ -125,7 +125,8 @@ fn has_protected_name(path: &Path, purpose: Purpose) -> bool {
     let is_behavior = |name: &String| BEHAVIOR.contains(&name.as_str());
     names.iter().any(is_secret)
         || purpose == Purpose::Write
-            && (names.iter().any(is_behavior) || names.windows(2).any(|pair| pair == [".github", "workflows"]))
+            && (names.iter().any(is_behavior)
+                || names.windows(2).any(|pair| pair == [".github", "workflows"]))
 }
 
 fn is_below(path: &Path, folder: &Path) -> bool {
@@ -275,7 +276,9 @@ pub(super) fn reason(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => "permission denied".into(),
         io::ErrorKind::IsADirectory => "is a directory, not a file".into(),
         io::ErrorKind::NotADirectory => "a part of the path is not a directory".into(),
-        _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => "too many links, or a new one".into(),
+        _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            "too many links, or a new one".into()
+        }
         _ => error.to_string(),
     }
 }

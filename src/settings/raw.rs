@@ -1,49 +1,51 @@
 //! `config.json` as it is written. Every key is optional; what it means is `config.rs`'s.
-use super::config::{Mode, Rule};
+use super::mode::{Mode, Rule};
+use super::user_file;
 use crate::text::clean_to;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
+use std::marker::PhantomData;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
-/// Largest settings or login file, bytes.
-pub(super) const FILE_AT_MOST: u64 = 1 << 20;
-
 /// The keys of one `config.json`; one struct an object of the file.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, expecting = "an object with settings")]
+#[serde(default)]
 pub(super) struct Raw {
-    #[expect(dead_code, reason = "checked; saving comes with its own change")]
+    #[serde(deserialize_with = "object")]
     sessions: Sessions,
-    #[expect(dead_code, reason = "checked; compaction comes with its own change")]
+    #[serde(deserialize_with = "object")]
     context: Context,
+    #[serde(deserialize_with = "object")]
     pub(super) turns: Turns,
     pub(super) mode: Option<Mode>,
     pub(super) permissions: Option<Vec<Rule>>,
+    #[serde(deserialize_with = "object")]
     pub(super) tools: Tools,
+    #[serde(deserialize_with = "object")]
     pub(super) limits: Limits,
-    #[expect(dead_code, reason = "checked; MCP comes with its own change")]
+    #[serde(deserialize_with = "object")]
     mcp: Mcp,
-    #[expect(dead_code, reason = "checked; the client's files come with their own change")]
+    #[serde(deserialize_with = "object")]
     client: Client,
+    #[serde(deserialize_with = "object")]
     pub(super) net: Net,
-    #[expect(dead_code, reason = "checked; costs come with their own change")]
     prices: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, expecting = "an object")]
-#[expect(dead_code, reason = "checked; saving comes with its own change")]
+#[serde(default)]
 struct Sessions {
     enabled: Option<bool>,
     dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-#[expect(dead_code, reason = "checked; compaction comes with its own change")]
+#[serde(default, rename_all = "camelCase")]
 struct Context {
     window: Option<NonZeroUsize>,
     threshold: Option<Share>,
@@ -51,7 +53,7 @@ struct Context {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct Turns {
     pub(super) parallel: Option<bool>,
     pub(super) queue: Option<bool>,
@@ -59,21 +61,22 @@ pub(super) struct Turns {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct Tools {
+    #[serde(deserialize_with = "object")]
     pub(super) bash: Bash,
     pub(super) pass_keys: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct Bash {
     pub(super) timeout_seconds: Option<NonZeroU32>,
     pub(super) max_output: Option<NonZeroUsize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct Limits {
     pub(super) message_bytes: Option<NonZeroUsize>,
     pub(super) outbox_bytes: Option<NonZeroUsize>,
@@ -81,8 +84,7 @@ pub(super) struct Limits {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
-#[expect(dead_code, reason = "checked; MCP comes with its own change")]
+#[serde(default, rename_all = "camelCase")]
 struct Mcp {
     trust_project: Option<Trust>,
     start_seconds: Option<NonZeroU32>,
@@ -90,15 +92,14 @@ struct Mcp {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, expecting = "an object")]
-#[expect(dead_code, reason = "checked; the client's files come with their own change")]
+#[serde(default)]
 struct Client {
     fs: Option<bool>,
     terminal: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[serde(default, rename_all = "camelCase")]
 pub(super) struct Net {
     pub(super) ca_file: Option<PathBuf>,
     pub(super) connect_seconds: Option<NonZeroU32>,
@@ -106,30 +107,82 @@ pub(super) struct Net {
     pub(super) idle_seconds: Option<NonZeroU32>,
 }
 
-/// Above 0, at most 1.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "f64")]
-struct Share(#[expect(dead_code, reason = "checked; compaction comes with its own change")] f64);
+/// An object's members, and not the list of their values that serde takes for one too.
+fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    deserializer.deserialize_map(ObjectVisitor(PhantomData))
+}
 
-impl TryFrom<f64> for Share {
-    type Error = &'static str;
+struct ObjectVisitor<T>(PhantomData<T>);
 
-    fn try_from(share: f64) -> Result<Self, Self::Error> {
-        if share > 0.0 && share <= 1.0 {
-            Ok(Self(share))
-        } else {
-            Err("expected a number above 0 and at most 1")
-        }
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members))
     }
 }
 
-/// Whether a project's own servers may start.
-#[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "expected true, false or a list of folders")]
-#[expect(dead_code, reason = "checked; MCP comes with its own change")]
-enum Trust {
-    All(bool),
-    Folders(Vec<PathBuf>),
+/// A number above 0 and at most 1. Only checked so far.
+#[derive(Debug)]
+struct Share;
+
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_f64(ShareVisitor)
+    }
+}
+
+/// A visitor, since an error raised in one knows its place in the file, and one raised behind it the next token's.
+struct ShareVisitor;
+
+impl Visitor<'_> for ShareVisitor {
+    type Value = Share;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number above 0 and at most 1")
+    }
+
+    fn visit_f64<E: de::Error>(self, share: f64) -> Result<Share, E> {
+        let fits = share > 0.0 && share <= 1.0;
+        fits.then_some(Share).ok_or_else(|| E::invalid_value(Unexpected::Float(share), &self))
+    }
+
+    fn visit_u64<E: de::Error>(self, share: u64) -> Result<Share, E> {
+        (share == 1).then_some(Share).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(share), &self))
+    }
+}
+
+/// Whether a project's own servers may start: `true`, `false` or a list of folders. Only checked so far.
+#[derive(Debug)]
+struct Trust;
+
+impl<'de> Deserialize<'de> for Trust {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TrustVisitor)
+    }
+}
+
+struct TrustVisitor;
+
+impl<'de> Visitor<'de> for TrustVisitor {
+    type Value = Trust;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false or a list of folders")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Trust, E> {
+        Ok(Trust)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut folders: A) -> Result<Trust, A::Error> {
+        while folders.next_element::<PathBuf>()?.is_some() {}
+        Ok(Trust)
+    }
 }
 
 /// All there are, dotted.
@@ -203,7 +256,7 @@ impl ConfigError {
 
 /// A `config.json` and the warnings about its unknown keys; `None` if there is none.
 pub(super) fn read(path: &Path) -> Result<Option<(Raw, Vec<String>)>, ConfigError> {
-    match read_trusted(path) {
+    match user_file::read(path) {
         Ok(bytes) => parse(path, &bytes).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(ConfigError::unreadable(path, &error)),
@@ -212,7 +265,8 @@ pub(super) fn read(path: &Path) -> Result<Option<(Raw, Vec<String>)>, ConfigErro
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<(Raw, Vec<String>), ConfigError> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes); // a BOM, as some editors write
-    let raw: Raw = serde_json::from_slice(bytes).map_err(|error| ConfigError::at(path, &error))?;
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let raw = object(&mut reader).map_err(|error| ConfigError::at(path, &error))?;
     // Once more without types: serde names only what it knows.
     let all: Value = serde_json::from_slice(bytes).map_err(|error| ConfigError::at(path, &error))?;
     let mut unknown = Vec::new();
@@ -233,36 +287,6 @@ fn find_unknown(above: &str, value: &Value, unknown: &mut Vec<String>) {
             unknown.push(path);
         }
     }
-}
-
-/// A file of the user's own, whole. Links are followed wherever they lead (dotfiles are kept elsewhere), but a
-/// pipe or a device neither blocks nor counts.
-///
-/// # Errors
-/// Not found, not a regular file, larger than [`FILE_AT_MOST`], unreadable.
-pub(super) fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
-    let file = open_without_waiting(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(FILE_AT_MOST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_AT_MOST {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 1 MiB"));
-    }
-    Ok(bytes)
-}
-
-#[cfg(unix)]
-fn open_without_waiting(path: &Path) -> io::Result<std::fs::File> {
-    use rustix::fs::{Mode, OFlags, open};
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    Ok(open(path, flags, Mode::empty())?.into())
-}
-
-#[cfg(not(unix))]
-fn open_without_waiting(path: &Path) -> io::Result<std::fs::File> {
-    std::fs::File::open(path)
 }
 
 #[cfg(test)]
@@ -327,14 +351,15 @@ mod tests {
         for (text, place, word) in [
             ("", "1:1", "EOF"),
             ("{\n  // why\n}", "2:3", "key"),
-            ("{\n  \"mode\": \"yolo\"\n}", "2:", "`ask`, `full-access`"),
-            ("{\n  \"mode\": \"plan\"\n}", "2:", "`ask`, `full-access`"),
-            ("{\"turns\": {\"maxModelCalls\": 0}}", "1:", "nonzero"),
-            ("{\"turns\": {\"maxModelCalls\": -1}}", "1:", "-1"),
-            ("{\"turns\": true}", "1:", "an object"),
-            ("{\"context\": {\"threshold\": 1.5}}", "1:", "at most 1"),
-            ("{\"mcp\": {\"trustProject\": 3}}", "1:", "list of folders"),
-            ("{\n\"permissions\": [{\"tool\": \"bash\", \"action\": \"maybe\"}]}", "2:", "maybe"),
+            ("{\n  \"mode\": \"yolo\"\n}", "2:16", "`ask` or `full-access`"),
+            ("{\n  \"mode\": \"plan\"\n}", "2:16", "`ask` or `full-access`"),
+            ("{\"turns\": {\"maxModelCalls\": 0\n}}", "1:29", "nonzero"),
+            ("{\"turns\": {\"maxModelCalls\": -1\n}}", "1:30", "-1"),
+            ("{\"turns\": true\n}", "1:14", "an object"),
+            ("{\"context\": {\"threshold\": 1.5\n}}", "1:29", "at most 1"),
+            ("{\"context\": {\"threshold\": 0\n}}", "1:27", "above 0"),
+            ("{\"mcp\": {\"trustProject\": 3\n}}", "1:26", "list of folders"),
+            ("{\n\"permissions\": [{\"tool\": \"bash\", \"action\": \"maybe\"\n}]}", "2:", "maybe"),
             // A rule whose `match` is misspelt must not become a rule without one.
             (
                 "{\n\"permissions\": [{\"tool\": \"bash\", \"mach\": \"ls\", \"action\": \"allow\"}]}",
@@ -342,7 +367,8 @@ mod tests {
                 "mach",
             ),
             ("{\"mode\": \"ask\", \"mode\": \"ask\"}", "1:", "duplicate"),
-            ("[]", "1:", "settings"),
+            ("[]", "1:", "an object"),
+            ("{\"turns\": [true]}", "1:", "an object"),
             ("{} x", "1:4", "trailing"),
         ] {
             let error = parsed(text).map(drop).expect_err(text);
