@@ -1,6 +1,6 @@
 //! The settings as they hold: `config.json` resolved with its defaults, the flags over it.
 //!
-//! Only the user's own file so far. A project's comes as a second [`Raw`] laid over the first.
+//! Only the user's own file so far. A project's comes as a second `Raw` laid over the first.
 use super::raw::{self, Raw};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};

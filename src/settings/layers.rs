@@ -9,6 +9,9 @@ use std::path::Path;
 /// A project's `.env` is read up to here, bytes.
 const DOTENV_AT_MOST: u64 = 1 << 20;
 
+/// Bad lines of it that are told.
+const WARNINGS_AT_MOST: usize = 5;
+
 /// One layer.
 pub(super) struct Layer {
     pub(super) source: Source,
@@ -65,14 +68,12 @@ fn read_dotenv(cwd: &Path, path: &Path, warnings: &mut Vec<String>) -> Result<En
         Ok(bytes) => {
             // What is not UTF-8 may stand in a line that isn't ours; in one that is, the setting's own check finds it.
             let (variables, bad_lines) = dotenv::parse(&String::from_utf8_lossy(&bytes));
-            if let Some(line) = bad_lines.first() {
-                let line_s = if bad_lines.len() == 1 { "line" } else { "lines" };
-                let bad = bad_lines.len();
-                warnings.push(format!(
-                    "{}:{line}: {bad} {line_s} ignored: a quote is not closed, or too much text",
+            warnings.extend(bad_lines.iter().take(WARNINGS_AT_MOST).map(|line| {
+                format!(
+                    "{}:{line}: ignored: a quote is not closed, or the values are too large",
                     path.display()
-                ));
-            }
+                )
+            }));
             Ok(variables)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Environment::default()),
