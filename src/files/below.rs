@@ -380,7 +380,7 @@ mod tests {
     /// itself would carry the secret inside.
     fn swap(folder: &OwnedFd, a: &str, b: &str, stop: &AtomicBool) {
         while !stop.load(SeqCst) {
-            drop(renameat_with(folder, a, folder, b, RenameFlags::EXCHANGE));
+            let _ = renameat_with(folder, a, folder, b, RenameFlags::EXCHANGE);
         }
     }
 

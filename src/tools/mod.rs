@@ -10,6 +10,8 @@ pub mod paths;
 pub mod read;
 pub mod shell_line;
 pub mod skill;
+#[cfg(test)]
+mod test_place;
 pub mod write;
 
 use crate::cancel::CancelToken;

@@ -45,7 +45,7 @@ pub fn resolve(path: &Path) -> Result<PathBuf, Unresolved> {
         }
         let next = here.join(&name);
         match look(&next, &todo) {
-            Ok(Found::Nothing) => return Ok(next.join(todo.iter().rev().collect::<PathBuf>())),
+            Ok(Found::Nothing) => return Ok(todo.iter().rev().fold(next, |path, name| path.join(name))),
             Ok(Found::Other) => here = next,
             Ok(Found::Link(target)) if followed < files::LINKS_AT_MOST => {
                 followed += 1;
@@ -317,5 +317,200 @@ impl Seen {
 
     fn print(&self, contents: &[u8]) -> Print {
         Print { length: contents.len() as u64, hash: Some(self.keys.hash_one(contents)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_place::TestPlace;
+    use super::*;
+    use std::fs;
+
+    /// The kernel says the same of many random trees.
+    #[test]
+    fn a_path_leads_where_the_kernel_says() {
+        let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+        let mut random = |n: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            usize::try_from(seed >> 33).unwrap() % n
+        };
+        let (mut same, mut made) = (0, 0);
+        for _ in 0..100 {
+            let place = TestPlace::new();
+            let mut some_path = |start: PathBuf| {
+                let names = ["a", "b", "c", "d", "e", "f", "..", ".", "h", "x"];
+                (0..=random(4)).fold(start, |path, _| path.join(names[random(10)]))
+            };
+            for (i, name) in ["a", "b", "c", "a/d", "a/e", "b/f", "c/g", "a/d/h"].iter().enumerate() {
+                let target = some_path(if i % 3 == 0 { place.at("") } else { PathBuf::new() });
+                let _ = match target.as_os_str().len() % 3 {
+                    0 => fs::create_dir_all(place.at(name)),
+                    1 => File::create_new(place.at(name)).map(drop),
+                    _ => std::os::unix::fs::symlink(target, place.at(name)),
+                };
+            }
+            for _ in 0..60 {
+                let path = some_path(place.at(""));
+                match (resolve(&path), path.canonicalize()) {
+                    (Ok(ours), Ok(kernels)) => {
+                        assert_eq!(ours, kernels, "{path:?}");
+                        same += 1;
+                    }
+                    (Err(_), Err(_)) => {}
+                    // Not there: where would the kernel make it?
+                    (Ok(ours), Err(_)) => {
+                        if File::create_new(&path).is_ok() {
+                            assert_eq!(path.canonicalize().unwrap(), ours);
+                            fs::remove_file(&ours).unwrap();
+                            made += 1;
+                        }
+                    }
+                    (Err(error), Ok(kernels)) => panic!("{path:?}: {error:?}, the kernel {kernels:?}"),
+                }
+            }
+        }
+        assert!(same > 100 && made > 20, "{same} {made}");
+    }
+
+    #[test]
+    fn a_parent_counts_after_a_link_and_not_behind_what_is_missing() {
+        let place = TestPlace::new();
+        fs::create_dir_all(place.at("../outside/deep")).unwrap();
+        place.link("a", "../outside/deep");
+        place.link("dangling", "../outside/new");
+        assert_eq!(resolve(&place.at("a/../b")).unwrap(), place.root.join("outside/b"));
+        assert_eq!(resolve(&place.at("dangling")).unwrap(), place.root.join("outside/new"));
+        let error = resolve(&place.at("missing/../b")).unwrap_err();
+        assert_eq!((error.at, error.error.kind()), (place.at("missing"), io::ErrorKind::NotFound));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn our_own_process_is_denied_by_every_name() {
+        let place = TestPlace::new();
+        let thread = Path::new("/proc/thread-self").read_link().unwrap();
+        let thread = thread.file_name().unwrap().to_str().unwrap().to_owned();
+        let ids = ["self".to_owned(), "thread-self".into(), std::process::id().to_string(), thread];
+        let mut ways: Vec<String> =
+            ["/dev/stdin", "/dev/fd/0", "/dev/fd", "/dev/stdout"].map(Into::into).into();
+        for id in ids {
+            ways.extend(
+                ["environ", "fd/0", "root/etc", "cwd", "task", "new"].map(|end| format!("/proc/{id}/{end}")),
+            );
+            ways.push(format!("/proc/{id}/../{id}/environ"));
+        }
+        for way in &ways {
+            place.link("link", way);
+            for path in [way.as_str(), "link"] {
+                for purpose in [Purpose::Read, Purpose::Write] {
+                    let why = Target::locate(path, &place.workspace, purpose).unwrap_err();
+                    assert!(why.contains("denied"), "{way}: {why}");
+                }
+            }
+            fs::remove_file(place.at("link")).unwrap();
+        }
+        assert!(resolve(Path::new("/proc/cpuinfo")).is_ok() && resolve(Path::new("/dev/null")).is_ok());
+    }
+
+    #[test]
+    fn places_are_judged_where_links_lead_and_without_regard_to_case() {
+        const PLAIN: (bool, bool) = (true, false);
+        const GUARDED: (bool, bool) = (true, true);
+        const OUTSIDE: (bool, bool) = (false, false);
+        let place = TestPlace::new();
+        place.link("link", "../outside");
+        place.link("notes.txt", ".env");
+        place.link("dangling", "../outside/new");
+        place.link("user", "../home/.bob");
+        for (path, reading, writing) in [
+            ("src/main.rs", PLAIN, PLAIN),
+            ("environment", PLAIN, PLAIN),
+            ("a.pem.txt", PLAIN, PLAIN),
+            (".github/dependabot.yml", PLAIN, PLAIN),
+            (".env", GUARDED, GUARDED),
+            (".ENV", GUARDED, GUARDED),
+            ("sub/.Env.local", GUARDED, GUARDED),
+            (".envrc", GUARDED, GUARDED),
+            ("notes.txt", GUARDED, GUARDED),
+            ("tls/Server.KEY", GUARDED, GUARDED),
+            ("server.\u{212a}ey", GUARDED, GUARDED), // the Kelvin sign, a `k` to some disks
+            ("x.pem", GUARDED, GUARDED),
+            (".git/config", PLAIN, GUARDED),
+            (".GIT/hooks/pre-commit", PLAIN, GUARDED),
+            ("sub/.bob/config.json", PLAIN, GUARDED),
+            (".agents/skills/x/SKILL.md", PLAIN, GUARDED),
+            ("agents.md", PLAIN, GUARDED),
+            ("sub/AGENT\u{17f}.md", PLAIN, GUARDED), // a long s
+            ("Bob.md", PLAIN, GUARDED),
+            (".vscode/tasks.json", PLAIN, GUARDED),
+            (".GitHub/Workflows/ci.yml", PLAIN, GUARDED),
+            ("link/file", OUTSIDE, OUTSIDE),
+            ("dangling", OUTSIDE, OUTSIDE),
+            ("link/../x", OUTSIDE, OUTSIDE),
+            ("../outside/.env", (false, true), (false, true)),
+            ("../projectile", OUTSIDE, OUTSIDE),
+            ("../PROJECT/x", OUTSIDE, OUTSIDE),
+            ("~/notes", OUTSIDE, OUTSIDE),
+            ("~/.bob/login.json", (false, true), (false, true)),
+            ("user/login.json", (false, true), (false, true)),
+            ("/etc/passwd", OUTSIDE, OUTSIDE),
+            ("link/missing/../x", OUTSIDE, OUTSIDE),
+        ] {
+            for (purpose, expected) in [(Purpose::Read, reading), (Purpose::Write, writing)] {
+                let found = Target::locate(path, &place.workspace, purpose).unwrap().place;
+                assert_eq!((found.inside_roots, found.protected), expected, "{path} {purpose:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_root_inside_another_hides_no_name() {
+        let mut place = TestPlace::new();
+        place.workspace.roots.push(place.at(".git"));
+        place.workspace.roots.push(place.root.join("outside"));
+        let judged = |path: &str| judge(&place.at(path), &place.workspace, Purpose::Write);
+        assert_eq!(judged(".git/config"), Place { inside_roots: true, protected: true });
+        let more = judge(&place.root.join("outside/x"), &place.workspace, Purpose::Write);
+        assert_eq!(more, Place { inside_roots: true, protected: false });
+    }
+
+    #[test]
+    fn titles_are_relative_and_locations_as_the_client_calls_them() {
+        let mut place = TestPlace::new();
+        std::os::unix::fs::symlink("project", place.root.join("called")).unwrap();
+        place.workspace.cwd = place.root.join("called");
+        place.write("sub/file", "");
+        place.link("link", "sub/file");
+        for (path, title, shown) in [
+            ("./sub/../sub/file", "sub/file", "called/sub/file"),
+            ("link", "sub/file", "called/sub/file"),
+            ("new", "new", "called/new"),
+            ("missing/../x", "missing/../x", "called/missing/../x"),
+            (".", ".", "called"),
+        ] {
+            let target = Target::locate(path, &place.workspace, Purpose::Read).unwrap();
+            assert_eq!((target.title.as_str(), target.shown), (title, place.root.join(shown)), "{path}");
+        }
+        let outside = Target::locate("../outside/x", &place.workspace, Purpose::Read).unwrap();
+        assert_eq!(outside.title, place.root.join("outside/x").to_str().unwrap());
+        place.workspace.home = None;
+        for nonsense in ["", "~", "~/x"] {
+            assert!(Target::locate(nonsense, &place.workspace, Purpose::Read).is_err());
+        }
+    }
+
+    #[test]
+    fn only_what_was_seen_can_be_outdated() {
+        let mut seen = Seen::default();
+        let path = Path::new("/f");
+        assert!(!seen.is_outdated(path, b"x"));
+        seen.note(path, b"x");
+        assert!(
+            !seen.is_outdated(path, b"x") && seen.is_outdated(path, b"y") && seen.is_outdated(path, b"xx")
+        );
+        seen.note_large(path, 1);
+        assert!(seen.is_outdated(path, b"x"));
     }
 }
