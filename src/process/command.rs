@@ -405,10 +405,7 @@ mod tests {
             let (_read, write) = std::os::unix::net::UnixStream::pair().unwrap();
             crate::process::signals_to(&write).unwrap();
             let (_, text) = run(&line, LONG);
-            #[expect(clippy::print_stdout, reason = "a test binary's")]
-            {
-                println!("{text}");
-            }
+            println!("{text}");
         }
     }
 

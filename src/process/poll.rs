@@ -23,15 +23,15 @@ pub fn wait<const N: usize>(
     watched: [Option<Watch<'_>>; N],
     timeout: Option<Duration>,
 ) -> io::Result<[bool; N]> {
-    let mut polled: Vec<_> = watched.iter().flatten().map(Watch::to_poll).collect();
+    let mut polled: Vec<_> = watched.iter().flatten().map(|watch| watch.to_poll()).collect();
     poll(&mut polled, timeout)?;
     let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
     Ok(watched.map(|watch| watch.is_some() && ready.next() == Some(true)))
 }
 
 impl<'a> Watch<'a> {
-    fn to_poll(&self) -> PollFd<'a> {
-        match *self {
+    fn to_poll(self) -> PollFd<'a> {
+        match self {
             Watch::Input(fd) => PollFd::from_borrowed_fd(fd, PollFlags::IN),
             Watch::HangUp(fd) => PollFd::from_borrowed_fd(fd, PollFlags::empty()),
         }

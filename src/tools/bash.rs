@@ -213,7 +213,6 @@ impl Sink for Shown<'_> {
 mod tests {
     use super::*;
     use crate::cancel::CancelSource;
-    use crate::tools::paths::Seen;
 
     fn workspace() -> Workspace {
         Workspace {
@@ -224,7 +223,7 @@ mod tests {
             bash_timeout: Duration::from_secs(60),
             bash_max_output: 30_000,
             hidden_variables: vec!["BOB_TEST_SECRET".into()],
-            seen: Seen::default(),
+            seen: Default::default(),
             left: Vec::new(),
         }
     }

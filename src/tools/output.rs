@@ -87,10 +87,6 @@ impl Capped {
         (self.head_characters, self.tail_characters, self.characters) = (0, 0, 0);
     }
 
-    fn is_empty(&self) -> bool {
-        self.characters == 0
-    }
-
     /// Characters that are in neither part.
     fn left_out(&self) -> u64 {
         self.characters - (self.head_characters + self.tail_characters) as u64

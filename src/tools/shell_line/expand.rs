@@ -1,0 +1,273 @@
+//! A word as the shell expands it, as far as the line alone tells: braces, `~`, variables, word splitting. Globs and
+//! what can't be known stay in the result as such.
+use super::parse::{DEPTH, Piece, TooDeep, Word};
+use std::collections::HashMap;
+
+/// Most of what one word may expand to, all alternatives together.
+const MOST_UNITS: usize = 1 << 20;
+/// Longest value a variable is followed with.
+const LONGEST_VALUE: usize = 1 << 16;
+/// Most alternatives a variable is followed with.
+const MOST_VALUES: usize = 64;
+
+/// What a command gets as one argument.
+pub(super) type Field = Vec<Unit>;
+
+/// A character of an argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Unit {
+    Char(char),
+    /// `*`, `?` or `[` that mean something.
+    Wild(char),
+    /// Any text.
+    Unknown,
+}
+
+/// The text of a field with nothing unknown in it.
+pub(super) fn text(field: &[Unit]) -> Option<String> {
+    field
+        .iter()
+        .map(|unit| match unit {
+            Unit::Char(c) | Unit::Wild(c) => Some(*c),
+            Unit::Unknown => None,
+        })
+        .collect()
+}
+
+/// Fields as a line to be read once more; what is unknown stays so.
+pub(super) fn line_of<'a>(fields: impl IntoIterator<Item = &'a Field>) -> String {
+    let mut line = String::new();
+    for field in fields {
+        for unit in field {
+            match unit {
+                Unit::Char(c) | Unit::Wild(c) => line.push(*c),
+                Unit::Unknown => line.push_str("${_}"),
+            }
+        }
+        line.push(' ');
+    }
+    line
+}
+
+/// Variables whose values the line tells.
+#[derive(Clone)]
+pub(super) struct Variables {
+    /// More than one: it has had each of them (`for`).
+    values: HashMap<String, Vec<Field>>,
+    /// There are no positional parameters, as in a line that `bash -c` runs.
+    pub(super) no_arguments: bool,
+}
+
+impl Variables {
+    pub(super) fn new(home: &str) -> Self {
+        let mut new = Self { values: HashMap::new(), no_arguments: true };
+        new.set("HOME", vec![home.chars().map(Unit::Char).collect()]);
+        new.set("IFS", vec![vec![Unit::Char(' ')]]);
+        new
+    }
+
+    /// Values too long or too many are not followed.
+    pub(super) fn set(&mut self, name: &str, values: Vec<Field>) {
+        if values.len() > MOST_VALUES || values.iter().any(|value| value.len() > LONGEST_VALUE) {
+            self.values.remove(name);
+        } else {
+            self.values.insert(name.to_owned(), values);
+        }
+    }
+
+    /// `NAME+=value`
+    pub(super) fn append(&mut self, name: &str, more: &[Field]) {
+        let before = self.values(name);
+        let both = before.iter().flat_map(|before| more.iter().map(|more| [&before[..], more].concat()));
+        let both = both.take(MOST_VALUES + 1).collect();
+        self.set(name, both);
+    }
+
+    fn values(&self, name: &str) -> Vec<Field> {
+        let is_argument = matches!(name, "@" | "*") || (name != "0" && name.parse::<u8>().is_ok());
+        match self.values.get(name) {
+            Some(values) if !values.is_empty() => values.clone(),
+            None if is_argument && self.no_arguments => vec![Field::new()],
+            _ => vec![vec![Unit::Unknown]],
+        }
+    }
+
+    fn home(&self) -> Field {
+        self.values("HOME").swap_remove(0)
+    }
+}
+
+/// The arguments a word becomes: none, one, or with alternatives or blanks in a value more.
+///
+/// # Errors
+/// There are too many.
+pub(super) fn expand(word: &Word, variables: &Variables) -> Result<Vec<Field>, TooDeep> {
+    let mut fields = Vec::new();
+    for alternative in alternatives(word, false, variables, 0)? {
+        for atoms in braces(alternative, 0)? {
+            split(&tilde(atoms, variables), &mut fields);
+        }
+    }
+    Ok(fields)
+}
+
+/// What `NAME=word` assigns: the word is neither split nor has it braces.
+///
+/// # Errors
+/// There are too many.
+pub(super) fn expand_value(word: &Word, variables: &Variables) -> Result<Vec<Field>, TooDeep> {
+    let alternatives = alternatives(word, false, variables, 0)?;
+    let unit = |atom: &Atom| match *atom {
+        Atom::Bare(c) | Atom::Quoted(c) | Atom::Value(c) => Some(Unit::Char(c)),
+        Atom::Unknown => Some(Unit::Unknown),
+        Atom::Empty => None,
+    };
+    let value = |mut atoms: Vec<Atom>| {
+        let behind_name = atoms.iter().position(|atom| *atom == Atom::Bare('=')).map_or(0, |at| at + 1);
+        atoms.drain(..behind_name);
+        tilde(atoms, variables).iter().filter_map(unit).collect()
+    };
+    Ok(alternatives.into_iter().map(value).collect())
+}
+
+/// A character with what may still become of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Atom {
+    Bare(char),
+    Quoted(char),
+    /// Of an unquoted variable: blanks split it, globs count, braces and `~` don't.
+    Value(char),
+    /// `""`
+    Empty,
+    Unknown,
+}
+
+fn alternatives(
+    word: &Word,
+    quoted: bool,
+    variables: &Variables,
+    depth: usize,
+) -> Result<Vec<Vec<Atom>>, TooDeep> {
+    if depth > DEPTH {
+        return Err(TooDeep);
+    }
+    let mut all: Vec<Vec<Atom>> = vec![Vec::new()];
+    for piece in word {
+        let more = of_piece(piece, quoted, variables, depth)?;
+        if let [only] = more.as_slice() {
+            all.iter_mut().for_each(|atoms| atoms.extend_from_slice(only));
+        } else {
+            all =
+                all.iter().flat_map(|before| more.iter().map(|more| [&before[..], more].concat())).collect();
+        }
+        if all.len() > MOST_VALUES * MOST_VALUES || all.iter().map(Vec::len).sum::<usize>() > MOST_UNITS {
+            return Err(TooDeep);
+        }
+    }
+    Ok(all)
+}
+
+fn of_piece(
+    piece: &Piece,
+    quoted: bool,
+    variables: &Variables,
+    depth: usize,
+) -> Result<Vec<Vec<Atom>>, TooDeep> {
+    Ok(match piece {
+        Piece::Text(text) if !quoted => vec![text.chars().map(Atom::Bare).collect()],
+        Piece::Quoted(text) if text.is_empty() => vec![vec![Atom::Empty]],
+        Piece::Text(text) | Piece::Quoted(text) => vec![text.chars().map(Atom::Quoted).collect()],
+        Piece::Variable { name, quoted: in_quotes, otherwise, .. } => {
+            let quoted = quoted || *in_quotes;
+            let atom = |unit: &Unit| match *unit {
+                Unit::Char(c) | Unit::Wild(c) if quoted => Atom::Quoted(c),
+                Unit::Char(c) | Unit::Wild(c) => Atom::Value(c),
+                Unit::Unknown => Atom::Unknown,
+            };
+            let values = variables.values(name);
+            let mut all: Vec<_> = values.iter().map(|value| value.iter().map(atom).collect()).collect();
+            if let Some(otherwise) = otherwise {
+                all.append(&mut alternatives(otherwise, quoted, variables, depth + 1)?);
+            }
+            all
+        }
+        Piece::Commands(_) | Piece::Words(_) => vec![vec![Atom::Unknown]],
+    })
+}
+
+/// `a{b,c}` → `ab`, `ac`.
+fn braces(atoms: Vec<Atom>, depth: usize) -> Result<Vec<Vec<Atom>>, TooDeep> {
+    let Some(brace) = first_brace(&atoms) else { return Ok(vec![atoms]) };
+    if depth > DEPTH {
+        return Err(TooDeep);
+    }
+    let mut all = Vec::new();
+    let (before, after) = (&atoms[..brace[0]], &atoms[brace[brace.len() - 1] + 1..]);
+    for ends in brace.windows(2) {
+        let inner = &atoms[ends[0] + 1..ends[1]];
+        all.append(&mut braces([before, inner, after].concat(), depth + 1)?);
+        if all.iter().map(Vec::len).sum::<usize>() > MOST_UNITS {
+            return Err(TooDeep);
+        }
+    }
+    Ok(all)
+}
+
+/// Where the first brace with a comma stands: `{`, its commas, `}`.
+fn first_brace(atoms: &[Atom]) -> Option<Vec<usize>> {
+    let mut open: Vec<Vec<usize>> = Vec::new();
+    let mut first: Option<Vec<usize>> = None;
+    for (at, atom) in atoms.iter().enumerate() {
+        match atom {
+            Atom::Bare('{') => open.push(vec![at]),
+            Atom::Bare(',') => open.last_mut().into_iter().for_each(|marks| marks.push(at)),
+            Atom::Bare('}') => {
+                if let Some(mut marks) = open.pop().filter(|marks| marks.len() > 1) {
+                    marks.push(at);
+                    first = first.filter(|first| first[0] < marks[0]).or(Some(marks));
+                }
+            }
+            _ => {}
+        }
+    }
+    first
+}
+
+/// A `~` that leads is the home; so is `~name`: any home is as good as ours.
+fn tilde(atoms: Vec<Atom>, variables: &Variables) -> Vec<Atom> {
+    if atoms.first() != Some(&Atom::Bare('~')) {
+        return atoms;
+    }
+    let end = atoms.iter().position(|atom| *atom == Atom::Bare('/')).unwrap_or(atoms.len());
+    let all_bare = atoms[..end].iter().all(|atom| matches!(atom, Atom::Bare(_)));
+    if !all_bare || matches!(atoms.get(1), Some(Atom::Bare('+' | '-'))) {
+        return atoms;
+    }
+    let home = variables.home();
+    let home = home.iter().map(|unit| match *unit {
+        Unit::Char(c) | Unit::Wild(c) => Atom::Quoted(c),
+        Unit::Unknown => Atom::Unknown,
+    });
+    home.chain(atoms[end..].iter().copied()).collect()
+}
+
+fn split(atoms: &[Atom], fields: &mut Vec<Field>) {
+    let mut field: Option<Field> = None;
+    for atom in atoms {
+        let unit = match *atom {
+            Atom::Value(' ' | '\t' | '\n') => {
+                fields.extend(field.take());
+                continue;
+            }
+            Atom::Empty => {
+                field.get_or_insert_default();
+                continue;
+            }
+            Atom::Bare(c @ ('*' | '?' | '[')) | Atom::Value(c @ ('*' | '?' | '[')) => Unit::Wild(c),
+            Atom::Bare(c) | Atom::Quoted(c) | Atom::Value(c) => Unit::Char(c),
+            Atom::Unknown => Unit::Unknown,
+        };
+        field.get_or_insert_default().push(unit);
+    }
+    fields.extend(field);
+}

@@ -1,0 +1,776 @@
+//! A command line as bash reads it (its manual, "Shell Grammar" and "Shell Expansions"), except that nothing is an
+//! error: of a line that bash would refuse it has run the lines before, so all that could be a command is one.
+use std::str::Chars;
+
+/// Deepest nesting that is looked into.
+pub(super) const DEPTH: usize = 64;
+
+/// Nested deeper than [`DEPTH`].
+#[derive(Debug)]
+pub(super) struct TooDeep;
+
+/// A whole line.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) list: List,
+    /// What [`Redirection::Document`] points at.
+    pub(super) documents: Vec<Document>,
+    /// There was no separator, keyword, group, comment or unclosed quote.
+    pub(super) plain: bool,
+}
+
+pub(super) type List = Vec<Item>;
+
+/// A command with how it runs beside others.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) node: Node,
+    /// It reads from the command before.
+    pub(super) reads_pipe: bool,
+    /// The command behind reads from it.
+    pub(super) writes_pipe: bool,
+    pub(super) background: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Node {
+    Simple(Simple),
+    /// `{ …; }`
+    Group(List),
+    /// `( … )`
+    Subshell(List),
+    Function(String, List),
+}
+
+/// Words and redirections; assignments are still words.
+#[derive(Debug, Default)]
+pub(super) struct Simple {
+    pub(super) words: Vec<Word>,
+    pub(super) redirections: Vec<Redirection>,
+}
+
+#[derive(Debug)]
+pub(super) enum Redirection {
+    /// `<`
+    Input(Word),
+    /// `>`, `>>`, `>|`, `&>`, `>&`, `<>`
+    Output(Word),
+    /// `<<<`
+    Text(Word),
+    /// `<<`, an index into [`Script::documents`].
+    Document(usize),
+}
+
+/// A here-document.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub(super) text: String,
+    /// What it runs when it is expanded.
+    pub(super) expansions: Word,
+}
+
+pub(super) type Word = Vec<Piece>;
+
+/// A part of a word.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// Unquoted: `~`, globs and braces mean something.
+    Text(String),
+    Quoted(String),
+    Variable {
+        name: String,
+        quoted: bool,
+        /// `$NAME` or `${NAME}`, without an operator.
+        is_plain: bool,
+        /// The word of `${NAME:-word}` and the like.
+        otherwise: Option<Word>,
+    },
+    /// `$(…)`, `` `…` ``, `<(…)`, `>(…)`.
+    Commands(Script),
+    /// Arithmetic or an array: of unknown value, but what is in it is expanded.
+    Words(Vec<Word>),
+}
+
+/// Reads a line.
+///
+/// # Errors
+/// It is nested too deep.
+pub(super) fn parse(line: &str) -> Result<Script, TooDeep> {
+    parse_at(line, 0)
+}
+
+pub(super) fn parse_at(line: &str, depth: usize) -> Result<Script, TooDeep> {
+    let mut parser = Parser::new(line, depth);
+    let list = parser.list(End::Input)?;
+    parser.read_documents()?;
+    Ok(Script { list, documents: parser.documents, plain: parser.plain })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Input,
+    Parenthesis,
+    Brace,
+}
+
+struct Parser<'a> {
+    rest: Chars<'a>,
+    depth: usize,
+    plain: bool,
+    documents: Vec<Document>,
+    /// Here-documents whose text begins behind the next newline.
+    pending: Vec<Pending>,
+    read_again: usize,
+}
+
+struct Pending {
+    delimiter: String,
+    quoted: bool,
+    strips_tabs: bool,
+    index: usize,
+}
+
+/// A list being read.
+#[derive(Default)]
+struct Reading {
+    items: List,
+    command: Simple,
+    /// The next command reads from the one before.
+    reads_pipe: bool,
+    /// Where the current `&&`, `||`, `|` chain began.
+    chain: usize,
+    /// The name of a function whose body comes next.
+    function: Option<String>,
+    /// Open `case`s, whose patterns end with `)`.
+    cases: usize,
+}
+
+impl Reading {
+    fn flush(&mut self) {
+        let command = std::mem::take(&mut self.command);
+        if !command.words.is_empty() || !command.redirections.is_empty() {
+            self.push(Node::Simple(command));
+        }
+    }
+
+    fn push(&mut self, node: Node) {
+        let item = |node| Item { node, reads_pipe: false, writes_pipe: false, background: false };
+        let node = match self.function.take() {
+            Some(name) => Node::Function(name, vec![item(node)]),
+            None => node,
+        };
+        let reads_pipe = std::mem::take(&mut self.reads_pipe);
+        self.items.push(Item { reads_pipe, ..item(node) });
+    }
+
+    fn pipe(&mut self) {
+        self.flush();
+        if let Some(item) = self.items.last_mut() {
+            item.writes_pipe = true;
+        }
+        self.reads_pipe = true;
+    }
+
+    fn separate(&mut self, background: bool) {
+        self.flush();
+        let chain = self.items.get_mut(self.chain..).unwrap_or_default();
+        chain.iter_mut().for_each(|item| item.background |= background);
+        self.chain = self.items.len();
+        self.reads_pipe = false;
+    }
+}
+
+/// They stand before a command and change nothing about what it does.
+const KEYWORDS: [&str; 12] =
+    ["if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "coproc"];
+/// Arithmetic that turns out to be none is read again as commands; often enough and it takes for ever.
+const READ_AGAIN: usize = 100;
+
+impl<'a> Parser<'a> {
+    fn new(line: &'a str, depth: usize) -> Self {
+        Self {
+            rest: line.chars(),
+            depth,
+            plain: true,
+            documents: Vec::new(),
+            pending: Vec::new(),
+            read_again: 0,
+        }
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest.clone().next()
+    }
+
+    fn eat(&mut self, text: &str) -> bool {
+        let rest = self.rest.as_str().strip_prefix(text);
+        if let Some(rest) = rest {
+            self.rest = rest.chars();
+        }
+        rest.is_some()
+    }
+
+    /// One level deeper.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, TooDeep>) -> Result<T, TooDeep> {
+        if self.depth >= DEPTH {
+            return Err(TooDeep);
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn list(&mut self, end: End) -> Result<List, TooDeep> {
+        let mut reading = Reading::default();
+        loop {
+            self.skip_blanks();
+            let Some(next) = self.peek() else {
+                self.plain &= end == End::Input;
+                break;
+            };
+            let closes = next == ')' && end == End::Parenthesis && reading.cases == 0;
+            let closes_brace = end == End::Brace && reading.command.words.is_empty() && self.at_word("}");
+            if closes || closes_brace {
+                self.rest.next();
+                break;
+            }
+            self.list_token(next, &mut reading)?;
+        }
+        reading.separate(false);
+        Ok(reading.items)
+    }
+
+    fn list_token(&mut self, next: char, reading: &mut Reading) -> Result<(), TooDeep> {
+        if self.redirection(&mut reading.command)? {
+            return Ok(());
+        }
+        match next {
+            '\n' | ';' | '&' | '|' | ')' => self.separator(next, reading),
+            '(' => self.parenthesis(reading),
+            '#' => {
+                self.plain = false;
+                let end = self.rest.as_str().find('\n').unwrap_or(self.rest.as_str().len());
+                self.rest = self.rest.as_str().split_at(end).1.chars();
+                Ok(())
+            }
+            _ if reading.command.words.is_empty() => self.command_position(reading),
+            _ => {
+                let word = self.word()?;
+                // The patterns of a `case` begin behind its `in`.
+                if reading.cases > 0 && literal(&word).as_deref() == Some("in") {
+                    reading.separate(false);
+                } else {
+                    reading.command.words.push(word);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn separator(&mut self, next: char, reading: &mut Reading) -> Result<(), TooDeep> {
+        self.plain = false;
+        self.rest.next();
+        match next {
+            '\n' => {
+                // Behind `|` the pipe goes on in the next line.
+                if !reading.reads_pipe || !reading.command.words.is_empty() {
+                    reading.separate(false);
+                }
+                return self.read_documents();
+            }
+            '&' if self.eat("&") => reading.flush(),
+            '&' => reading.separate(true),
+            '|' if self.eat("|") => reading.flush(),
+            '|' => {
+                self.eat("&");
+                reading.pipe();
+            }
+            _ => reading.separate(false),
+        }
+        Ok(())
+    }
+
+    /// A subshell, arithmetic, or the parentheses behind a function's name.
+    fn parenthesis(&mut self, reading: &mut Reading) -> Result<(), TooDeep> {
+        self.plain = false;
+        if let [name] = reading.command.words.as_slice()
+            && let Some(name) = literal(name)
+            && self.eat_function_parentheses()
+        {
+            reading.command = Simple::default();
+            reading.function = Some(name);
+            return Ok(());
+        }
+        reading.flush();
+        if let Some(words) = self.arithmetic("((", "))")? {
+            reading.command.words.push(vec![Piece::Words(words)]);
+            reading.flush();
+            return Ok(());
+        }
+        self.rest.next();
+        let list = self.nested(|parser| parser.list(End::Parenthesis))?;
+        reading.push(Node::Subshell(list));
+        Ok(())
+    }
+
+    fn eat_function_parentheses(&mut self) -> bool {
+        let rest = self.rest.as_str().strip_prefix('(').map(|rest| rest.trim_start_matches([' ', '\t']));
+        let Some(rest) = rest.and_then(|rest| rest.strip_prefix(')')) else { return false };
+        self.rest = rest.trim_start().chars();
+        true
+    }
+
+    /// The first word of a command may be a keyword or open a group.
+    fn command_position(&mut self, reading: &mut Reading) -> Result<(), TooDeep> {
+        if self.at_word("{") {
+            self.plain = false;
+            self.rest.next();
+            let list = self.nested(|parser| parser.list(End::Brace))?;
+            reading.push(Node::Group(list));
+            return Ok(());
+        }
+        let word = self.word()?;
+        match unquoted(&word) {
+            Some("function") => {
+                self.plain = false;
+                self.skip_blanks();
+                reading.function = literal(&self.word()?);
+                self.skip_blanks();
+                self.eat_function_parentheses();
+            }
+            Some("case") => {
+                self.plain = false;
+                reading.cases += 1;
+                reading.command.words.push(word);
+            }
+            Some(keyword) if KEYWORDS.contains(&keyword) => {
+                self.plain = false;
+                if keyword == "esac" {
+                    reading.cases = reading.cases.saturating_sub(1);
+                }
+            }
+            _ => reading.command.words.push(word),
+        }
+        Ok(())
+    }
+
+    fn skip_blanks(&mut self) {
+        while self.eat(" ") || self.eat("\t") || self.eat("\\\n") {}
+    }
+
+    /// Whether `word` stands here alone.
+    fn at_word(&self, word: &str) -> bool {
+        let rest = self.rest.as_str().strip_prefix(word);
+        rest.is_some_and(|rest| rest.chars().next().is_none_or(ends_word))
+    }
+
+    /// Reads a redirection, if one stands here.
+    fn redirection(&mut self, command: &mut Simple) -> Result<bool, TooDeep> {
+        let rest = self.rest.as_str();
+        let behind = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        if !behind.starts_with(['<', '>']) && !rest.starts_with("&>") {
+            return Ok(false);
+        }
+        // Process substitution is a word.
+        if rest.starts_with("<(") || rest.starts_with(">(") {
+            return Ok(false);
+        }
+        if !rest.starts_with("&>") {
+            self.rest = behind.chars();
+        }
+        let operators = ["<<<", "<<-", "<<", "<>", "<&", "<", "&>>", "&>", ">>", ">|", ">&", ">"];
+        let operator = operators.into_iter().find(|operator| self.eat(operator)).unwrap_or_default();
+        self.skip_blanks();
+        let redirection = match operator {
+            "<<" | "<<-" => Redirection::Document(self.announce_document(operator == "<<-")?),
+            "<<<" => Redirection::Text(self.word()?),
+            "<" | "<&" => Redirection::Input(self.word()?),
+            _ => Redirection::Output(self.word()?),
+        };
+        command.redirections.push(redirection);
+        Ok(true)
+    }
+
+    fn announce_document(&mut self, strips_tabs: bool) -> Result<usize, TooDeep> {
+        let delimiter = self.word()?;
+        let quoted = delimiter.iter().any(|piece| matches!(piece, Piece::Quoted(_)));
+        let delimiter = literal(&delimiter).unwrap_or_default();
+        let index = self.documents.len();
+        self.documents.push(Document::default());
+        self.pending.push(Pending { delimiter, quoted, strips_tabs, index });
+        Ok(index)
+    }
+
+    fn read_documents(&mut self) -> Result<(), TooDeep> {
+        for pending in std::mem::take(&mut self.pending) {
+            let text = self.document_text(&pending);
+            let expansions = if pending.quoted {
+                Word::new()
+            } else {
+                Parser::new(&text, self.depth + 1).double_quoted(None)?
+            };
+            if let Some(document) = self.documents.get_mut(pending.index) {
+                *document = Document { text, expansions };
+            }
+        }
+        Ok(())
+    }
+
+    fn document_text(&mut self, pending: &Pending) -> String {
+        let mut text = String::new();
+        while !self.rest.as_str().is_empty() {
+            let rest = self.rest.as_str();
+            let (line, behind) = rest.split_once('\n').unwrap_or((rest, ""));
+            let line = if pending.strips_tabs { line.trim_start_matches('\t') } else { line };
+            if line == pending.delimiter {
+                self.rest = behind.chars();
+                break;
+            }
+            // In a substitution its `)` may stand right behind the delimiter.
+            if self.depth > 0
+                && let Some(closing) =
+                    rest.strip_prefix(&pending.delimiter).filter(|rest| rest.starts_with(')'))
+            {
+                self.rest = closing.chars();
+                break;
+            }
+            self.rest = behind.chars();
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+
+    fn word(&mut self) -> Result<Word, TooDeep> {
+        let mut word = Word::new();
+        while let Some(next) = self.peek() {
+            match next {
+                '\'' => word.push(self.single_quoted()),
+                '"' => {
+                    self.rest.next();
+                    word.push(Piece::Quoted(String::new()));
+                    word.append(&mut self.double_quoted(Some('"'))?);
+                }
+                '\\' => self.escape(&mut word),
+                '$' | '`' => self.dollar(&mut word, false)?,
+                '<' | '>' if self.rest.as_str().get(1..2) == Some("(") && word.is_empty() => {
+                    self.rest.next();
+                    self.rest.next();
+                    word.push(self.commands(End::Parenthesis)?);
+                }
+                '(' if matches!(word.last(), Some(Piece::Text(text)) if text.ends_with('=')) => {
+                    self.rest.next();
+                    word.push(self.array()?);
+                }
+                _ if ends_word(next) => break,
+                _ => push_text(&mut word, next),
+            }
+            if !matches!(next, '\'' | '"' | '\\' | '$' | '`' | '<' | '>' | '(') {
+                self.rest.next();
+            }
+        }
+        Ok(word)
+    }
+
+    fn escape(&mut self, word: &mut Word) {
+        self.rest.next();
+        match self.rest.next() {
+            Some('\n') => {}
+            Some(escaped) => word.push(Piece::Quoted(escaped.into())),
+            None => self.plain = false,
+        }
+    }
+
+    fn single_quoted(&mut self) -> Piece {
+        self.rest.next();
+        let rest = self.rest.as_str();
+        let (text, behind) = rest.split_once('\'').unwrap_or_else(|| {
+            self.plain = false;
+            (rest, "")
+        });
+        self.rest = behind.chars();
+        Piece::Quoted(text.to_owned())
+    }
+
+    /// Up to `close`, or to the end of the input where there is none to close it.
+    fn double_quoted(&mut self, close: Option<char>) -> Result<Word, TooDeep> {
+        let mut word = Word::new();
+        while let Some(next) = self.peek() {
+            match next {
+                '$' | '`' => {
+                    self.dollar(&mut word, true)?;
+                    continue;
+                }
+                '\\' => {
+                    self.rest.next();
+                    match self.rest.next() {
+                        Some('\n') => {}
+                        Some(c @ ('$' | '`' | '"' | '\\')) => push_quoted(&mut word, c),
+                        Some(c) => ['\\', c].into_iter().for_each(|c| push_quoted(&mut word, c)),
+                        None => {}
+                    }
+                    continue;
+                }
+                c if Some(c) == close => {
+                    self.rest.next();
+                    return Ok(word);
+                }
+                c => push_quoted(&mut word, c),
+            }
+            self.rest.next();
+        }
+        self.plain &= close.is_none();
+        Ok(word)
+    }
+
+    /// What begins with `$` or a backquote.
+    fn dollar(&mut self, word: &mut Word, quoted: bool) -> Result<(), TooDeep> {
+        if self.eat("`") {
+            word.push(self.backquoted()?);
+        } else if let Some(words) = self.arithmetic("$((", "))")? {
+            word.push(Piece::Words(words));
+        } else if self.eat("$(") {
+            word.push(self.commands(End::Parenthesis)?);
+        } else if let Some(words) = self.arithmetic("$[", "]")? {
+            word.push(Piece::Words(words));
+        } else if self.eat("${") {
+            word.push(self.nested(|parser| parser.braced(quoted))?);
+        } else if !quoted && self.eat("$'") {
+            word.push(self.ansi_quoted());
+        } else if !quoted && self.eat("$\"") {
+            word.push(Piece::Quoted(String::new()));
+            word.append(&mut self.double_quoted(Some('"'))?);
+        } else {
+            self.rest.next();
+            match self.variable_name() {
+                Some(name) => word.push(Piece::Variable { name, quoted, is_plain: true, otherwise: None }),
+                None if quoted => push_quoted(word, '$'),
+                None => push_text(word, '$'),
+            }
+        }
+        Ok(())
+    }
+
+    fn commands(&mut self, end: End) -> Result<Piece, TooDeep> {
+        let outer = std::mem::take(&mut self.pending);
+        let documents = std::mem::take(&mut self.documents);
+        let list = self.nested(|parser| parser.list(end))?;
+        // Announced inside, but not begun: they begin behind the next newline, and can't be told apart there.
+        self.pending = outer;
+        let documents = std::mem::replace(&mut self.documents, documents);
+        Ok(Piece::Commands(Script { list, documents, plain: false }))
+    }
+
+    fn backquoted(&mut self) -> Result<Piece, TooDeep> {
+        let mut inner = String::new();
+        loop {
+            match self.rest.next() {
+                None | Some('`') => break,
+                Some('\\') => match self.rest.next() {
+                    Some(c @ ('`' | '$' | '\\')) => inner.push(c),
+                    other => inner.extend(['\\'].into_iter().chain(other)),
+                },
+                Some(c) => inner.push(c),
+            }
+        }
+        if self.depth >= DEPTH {
+            return Err(TooDeep);
+        }
+        Ok(Piece::Commands(parse_at(&inner, self.depth + 1)?))
+    }
+
+    /// Arithmetic, if what stands here is closed as one; its own operators are no redirections.
+    fn arithmetic(&mut self, open: &str, close: &str) -> Result<Option<Vec<Word>>, TooDeep> {
+        let before = self.rest.clone();
+        if !self.eat(open) {
+            return Ok(None);
+        }
+        let words = self.nested(|parser| parser.arithmetic_words(close))?;
+        if words.is_none() {
+            self.rest = before;
+            self.read_again += 1;
+            if self.read_again > READ_AGAIN {
+                return Err(TooDeep);
+            }
+        }
+        Ok(words)
+    }
+
+    fn arithmetic_words(&mut self, close: &str) -> Result<Option<Vec<Word>>, TooDeep> {
+        let mut word = Word::new();
+        let mut open = 0;
+        while let Some(next) = self.peek() {
+            match next {
+                _ if open == 0 && self.eat(close) => return Ok(Some(vec![word])),
+                '$' | '`' => {
+                    self.dollar(&mut word, true)?;
+                    continue;
+                }
+                '(' | '[' => open += 1,
+                ')' | ']' if open == 0 => return Ok(None),
+                ')' | ']' => open -= 1,
+                _ => {}
+            }
+            self.rest.next();
+        }
+        Ok(None)
+    }
+
+    fn array(&mut self) -> Result<Piece, TooDeep> {
+        self.plain = false;
+        let mut words = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None => break,
+                Some(')') => {
+                    self.rest.next();
+                    break;
+                }
+                Some(c) if ends_word(c) => drop(self.rest.next()),
+                Some(_) => words.push(self.nested(Self::word)?),
+            }
+        }
+        Ok(Piece::Words(words))
+    }
+
+    /// Behind `${`.
+    fn braced(&mut self, quoted: bool) -> Result<Piece, TooDeep> {
+        let rest = self.rest.as_str();
+        let indirect = rest.starts_with(['!', '#']) && !rest.get(1..).unwrap_or_default().starts_with('}');
+        if indirect {
+            self.rest.next();
+        }
+        let name = self.variable_name().unwrap_or_default();
+        let is_plain = !indirect && !name.is_empty() && self.peek() == Some('}');
+        let operator = self.rest.as_str().trim_start_matches(':').chars().next();
+        // Between double quotes a single one quotes patterns, but not the words of these operators.
+        let takes_word = matches!(operator, Some('-' | '=' | '+' | '?'));
+        let otherwise = self.operand(quoted && takes_word)?;
+        let otherwise = takes_word.then_some(otherwise);
+        let name = if indirect { String::new() } else { name };
+        Ok(Piece::Variable { name, quoted, is_plain, otherwise })
+    }
+
+    /// The rest of `${…}`, without its operator.
+    fn operand(&mut self, apostrophes: bool) -> Result<Word, TooDeep> {
+        self.rest = self.rest.as_str().trim_start_matches([':', '-', '=', '+', '?']).chars();
+        let mut word = Word::new();
+        while let Some(next) = self.peek() {
+            match next {
+                '}' => {
+                    self.rest.next();
+                    return Ok(word);
+                }
+                '\'' if !apostrophes => word.push(self.single_quoted()),
+                '"' => {
+                    self.rest.next();
+                    word.append(&mut self.double_quoted(Some('"'))?);
+                }
+                '\\' => self.escape(&mut word),
+                '$' | '`' => self.dollar(&mut word, false)?,
+                _ => {
+                    push_text(&mut word, next);
+                    self.rest.next();
+                }
+            }
+        }
+        self.plain = false;
+        Ok(word)
+    }
+
+    /// A name, a position or one of the special parameters.
+    fn variable_name(&mut self) -> Option<String> {
+        let rest = self.rest.as_str();
+        let first = rest.chars().next()?;
+        let length = if first.is_ascii_alphabetic() || first == '_' {
+            rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len())
+        } else if first.is_ascii_digit() || "@*#?-$!".contains(first) {
+            1
+        } else {
+            return None;
+        };
+        let (name, behind) = rest.split_at(length);
+        self.rest = behind.chars();
+        Some(name.to_owned())
+    }
+
+    /// Behind `$'`.
+    fn ansi_quoted(&mut self) -> Piece {
+        let mut text = String::new();
+        loop {
+            match self.rest.next() {
+                None => {
+                    self.plain = false;
+                    break;
+                }
+                Some('\'') => break,
+                Some('\\') => text.extend(self.ansi_escape()),
+                Some(c) => text.push(c),
+            }
+        }
+        Piece::Quoted(text)
+    }
+
+    fn ansi_escape(&mut self) -> Option<char> {
+        let code = |parser: &mut Self, most: usize, radix: u32| {
+            let rest = parser.rest.as_str();
+            let digits = rest.chars().take(most).take_while(|c| c.is_digit(radix)).count();
+            let (digits, behind) = rest.split_at(digits); // digits are of one byte
+            parser.rest = behind.chars();
+            char::from_u32(u32::from_str_radix(digits, radix).ok()?)
+        };
+        match self.peek()? {
+            '0'..='7' => code(self, 3, 8),
+            escape => {
+                self.rest.next();
+                match escape {
+                    'x' => code(self, 2, 16),
+                    'u' => code(self, 4, 16),
+                    'U' => code(self, 8, 16),
+                    'n' => Some('\n'),
+                    't' => Some('\t'),
+                    'r' => Some('\r'),
+                    other => Some(other),
+                }
+            }
+        }
+    }
+}
+
+fn ends_word(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')')
+}
+
+fn push_text(word: &mut Word, c: char) {
+    match word.last_mut() {
+        Some(Piece::Text(text)) => text.push(c),
+        _ => word.push(Piece::Text(c.into())),
+    }
+}
+
+fn push_quoted(word: &mut Word, c: char) {
+    match word.last_mut() {
+        Some(Piece::Quoted(text)) => text.push(c),
+        _ => word.push(Piece::Quoted(c.into())),
+    }
+}
+
+/// The text of a word that is nothing but text.
+pub(super) fn literal(word: &Word) -> Option<String> {
+    word.iter()
+        .map(|piece| match piece {
+            Piece::Text(text) | Piece::Quoted(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Keywords are keywords only without quotes.
+fn unquoted(word: &Word) -> Option<&str> {
+    match word.as_slice() {
+        [Piece::Text(text)] => Some(text),
+        _ => None,
+    }
+}
