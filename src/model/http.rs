@@ -1,1 +1,498 @@
-//! stub
+//! HTTP with a way to cancel it; the only file that knows `ureq`.
+//!
+//! Name resolution and connect can't be interrupted, sockets can (`Agent::shutdown`). So everything up to the
+//! response's headers happens on a short-lived helper thread, which the caller leaves behind when it is
+//! cancelled; the body is read by the caller itself. A cancelled request is not sent: an agent that was shut
+//! down refuses the connection which the helper has just made.
+use crate::cancel::{CancelToken, HookGuard};
+use crate::model::failure::Retry;
+use crate::settings::Environment;
+use crate::settings::config::Net;
+use crossbeam_channel::{bounded, select};
+use std::fmt;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, SystemTime};
+use ureq::config::Config;
+use ureq::http::StatusCode;
+use ureq::http::header::{AsHeaderName, LOCATION, RETRY_AFTER};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+// Not under semver: Cargo.toml pins the minor version.
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport,
+};
+use ureq::{Agent, BodyReader, Proxy};
+
+/// Response headers, in bytes.
+const HEADERS_LIMIT: usize = 64 << 10;
+/// The part of an error's body that is read, in bytes.
+const ERROR_BODY_LIMIT: usize = 64 << 10;
+/// How long the end of a body may take when all that matters has come.
+const LAST_BYTES: Duration = Duration::from_millis(50);
+
+/// The status' standard words; empty for one that has none.
+pub(super) fn reason(status: u16) -> &'static str {
+    StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
+}
+
+/// An exchange that came to no end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum HttpError {
+    /// The token was cancelled.
+    Cancelled,
+    /// No answer: not resolved, not connected, refused by TLS, reset, or nothing within the limit.
+    NoAnswer(String),
+    /// Nothing came for so long in the middle of an answer.
+    Silence(Duration),
+    /// The connection broke in the middle of an answer.
+    Broken(String),
+    /// The request can't be made, or must not be answered like this: the user has to change something.
+    Unusable(String),
+}
+
+impl HttpError {
+    /// When another try may help.
+    pub(super) fn retry(&self) -> Retry {
+        match self {
+            Self::NoAnswer(_) | Self::Broken(_) => Retry::Later,
+            Self::Silence(_) => Retry::Once,
+            Self::Cancelled | Self::Unusable(_) => Retry::Never,
+        }
+    }
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::NoAnswer(what) | Self::Unusable(what) => f.write_str(what),
+            Self::Silence(limit) => write!(f, "the model fell silent: nothing came for {} s", limit.as_secs()),
+            Self::Broken(what) => write!(f, "the reply was cut off: {what}"),
+        }
+    }
+}
+
+/// Makes the requests of one session. Connections are kept alive between them.
+pub(super) struct Client {
+    net: Net,
+    environment: Environment,
+    /// Made with the first request: the built-in root certificates cost a millisecond.
+    line: Option<Line>,
+    /// Set once the extra certificates did not fit the endpoint.
+    built_in_roots: bool,
+}
+
+/// An agent with what belongs to it. After a shutdown it is of no more use.
+#[derive(Clone)]
+struct Line {
+    agent: Agent,
+    read_limit: Arc<ReadLimit>,
+    shut: Arc<AtomicBool>,
+    /// Its roots are the extra certificates.
+    extra_roots: bool,
+}
+
+/// What is sent.
+pub(super) struct Post {
+    pub(super) url: String,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Arc<Vec<u8>>,
+}
+
+impl Client {
+    /// Opens nothing and reads nothing yet.
+    pub(super) fn new(net: &Net, environment: &Environment) -> Self {
+        Self { net: net.clone(), environment: environment.clone(), line: None, built_in_roots: false }
+    }
+
+    /// Sends `post` and waits for the answer's headers, whatever its status.
+    ///
+    /// # Errors
+    /// Any [`HttpError`] but those of a body. A redirect is [`HttpError::Unusable`].
+    pub(super) fn post(&mut self, post: &Post, cancel: &CancelToken) -> Result<Response, HttpError> {
+        let line = self.line(&post.url)?;
+        match exchange(&line, post, cancel, &self.net) {
+            // The certificates of `caFile` stand beside the built-in ones, but ureq takes one set: the other
+            // is tried when the first does not fit.
+            Err(Refusal::Certificate(_)) if line.extra_roots => {
+                self.built_in_roots = true;
+                self.line = None;
+                let line = self.line(&post.url)?;
+                exchange(&line, post, cancel, &self.net).map_err(Refusal::into_error)
+            }
+            other => other.map_err(Refusal::into_error),
+        }
+    }
+
+    fn line(&mut self, url: &str) -> Result<Line, HttpError> {
+        match &self.line {
+            Some(line) if !line.shut.load(Relaxed) => Ok(line.clone()),
+            _ => Ok(self.line.insert(self.new_line(url)?).clone()),
+        }
+    }
+
+    fn new_line(&self, url: &str) -> Result<Line, HttpError> {
+        let extra = if self.built_in_roots { Vec::new() } else { self.extra_certificates()? };
+        let extra_roots = !extra.is_empty();
+        let roots = if extra_roots { RootCerts::from(extra) } else { RootCerts::WebPki };
+        let config = Config::builder()
+            .http_status_as_error(false)
+            .user_agent(concat!("bob/", env!("CARGO_PKG_VERSION")))
+            .tls_config(TlsConfig::builder().root_certs(roots).build())
+            .proxy(proxy::for_url(url, &self.environment)?)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .max_response_header_size(HEADERS_LIMIT)
+            .timeout_resolve(Some(self.net.connect))
+            .timeout_connect(Some(self.net.connect))
+            .timeout_recv_response(Some(self.net.first_byte))
+            .timeout_per_write(Some(self.net.idle))
+            .build();
+        let read_limit = Arc::new(ReadLimit::new(self.net.first_byte));
+        let connector = DefaultConnector::default().chain(Limiting(read_limit.clone()));
+        let agent = Agent::with_parts(config, connector, DefaultResolver::default());
+        Ok(Line { agent, read_limit, shut: Arc::default(), extra_roots })
+    }
+
+    /// The certificates of `net.caFile` and `SSL_CERT_FILE`.
+    fn extra_certificates(&self) -> Result<Vec<Certificate<'static>>, HttpError> {
+        let mut certificates = Vec::new();
+        let configured = self.net.ca_file.as_ref().map(|path| ("net.caFile", path.clone()));
+        let inherited = self.environment.get("SSL_CERT_FILE").map(|path| ("SSL_CERT_FILE", path.into()));
+        for (setting, path) in configured.into_iter().chain(inherited) {
+            let unusable =
+                |why: String| HttpError::Unusable(format!("{setting}: failed to read `{}`: {why}", path.display()));
+            let pem = std::fs::read(&path).map_err(|error| unusable(error.to_string()))?;
+            for item in parse_pem(&pem) {
+                if let PemItem::Certificate(certificate) = item.map_err(|error| unusable(error.to_string()))? {
+                    certificates.push(certificate);
+                }
+            }
+        }
+        Ok(certificates)
+    }
+}
+
+/// Why there is no response.
+enum Refusal {
+    /// TLS does not trust the server, or does not understand it.
+    Certificate(HttpError),
+    Other(HttpError),
+}
+
+impl Refusal {
+    fn into_error(self) -> HttpError {
+        let (Self::Certificate(error) | Self::Other(error)) = self;
+        error
+    }
+}
+
+fn exchange(line: &Line, post: &Post, cancel: &CancelToken, net: &Net) -> Result<Response, Refusal> {
+    line.read_limit.set(net.first_byte);
+    let (agent, shut) = (line.agent.clone(), line.shut.clone());
+    let hook = cancel.on_cancel(move || {
+        shut.store(true, Relaxed);
+        agent.shutdown();
+    });
+    let answer = send(line, post, cancel).map_err(|error| refusal(error, &post.url, net, cancel))?;
+    if cancel.is_cancelled() {
+        return Err(Refusal::Other(HttpError::Cancelled));
+    }
+    refuse_redirect(&answer).map_err(Refusal::Other)?;
+    Ok(Response {
+        status: answer.status().as_u16(),
+        retry_after: retry_after(&answer, SystemTime::now()),
+        body: answer.into_body().into_reader(),
+        read_limit: line.read_limit.clone(),
+        idle: net.idle,
+        begun: false,
+        cancel: cancel.clone(),
+        _hook: hook,
+    })
+}
+
+type Answer = ureq::http::Response<ureq::Body>;
+
+/// Resolves, connects, sends and waits for the headers, on a helper thread. If it is cancelled meanwhile the
+/// helper is left to its limits.
+fn send(line: &Line, post: &Post, cancel: &CancelToken) -> Result<Answer, ureq::Error> {
+    let (agent, body) = (line.agent.clone(), post.body.clone());
+    let mut request = agent.post(&post.url);
+    for (name, value) in &post.headers {
+        request = request.header(*name, value);
+    }
+    let (sender, answer) = bounded(1);
+    let helper = move || drop(sender.send(request.send(body.as_slice())));
+    thread::Builder::new().name("connect".into()).spawn(helper)?;
+    select! {
+        recv(answer) -> answer => answer.unwrap_or_else(|_| Err(io::Error::other("the helper died").into())),
+        recv(cancel.fired()) -> _ => Err(io::Error::from(io::ErrorKind::Interrupted).into()),
+    }
+}
+
+fn refusal(error: ureq::Error, url: &str, net: &Net, cancel: &CancelToken) -> Refusal {
+    use ureq::{Error, Timeout};
+    if cancel.is_cancelled() {
+        return Refusal::Other(HttpError::Cancelled);
+    }
+    let place = origin(url);
+    let no_answer = |what: String| HttpError::NoAnswer(what);
+    Refusal::Other(match error {
+        Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
+            return Refusal::Certificate(no_answer(format!("no secure connection to {place}: {error}")));
+        }
+        Error::Io(error) => no_answer(format!("no answer from {place}: {error}")),
+        Error::HostNotFound => no_answer(format!("no answer from {place}: there is no such host")),
+        Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
+            no_answer(format!("no connection to {place} within {} s", net.connect.as_secs()))
+        }
+        Error::Timeout(_) => no_answer(format!("no answer from {place} within {} s", net.first_byte.as_secs())),
+        Error::ConnectProxyFailed(why) => no_answer(format!("the proxy gives no connection to {place}: {why}")),
+        Error::Http(_) => HttpError::Unusable("the API key holds characters that no HTTP header can carry".into()),
+        Error::BadUri(_) => HttpError::Unusable(format!("the base URL can't be used: {place}")),
+        Error::LargeResponseHeader(..) => HttpError::Unusable(format!(
+            "{place} answers with more than {} KiB of headers",
+            HEADERS_LIMIT >> 10
+        )),
+        other => no_answer(format!("no answer from {place}: {other}")),
+    })
+}
+
+/// A POST that is redirected would send the conversation, and maybe the key, to somebody else.
+fn refuse_redirect(answer: &Answer) -> Result<(), HttpError> {
+    if !answer.status().is_redirection() {
+        return Ok(());
+    }
+    let target = header(answer, LOCATION).map_or("nowhere".into(), plain_url);
+    let status = answer.status().as_u16();
+    Err(HttpError::Unusable(format!(
+        "{status} {}: the endpoint redirects to {target}, which is not followed; correct the base URL",
+        reason(status)
+    )))
+}
+
+fn header(answer: &Answer, name: impl AsHeaderName) -> Option<&str> {
+    answer.headers().get(name)?.to_str().ok()
+}
+
+/// `Retry-After` in seconds or as a date, `retry-after-ms` before it.
+fn retry_after(answer: &Answer, now: SystemTime) -> Option<Duration> {
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| *number >= 0.0);
+    let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    if let Some(milliseconds) = header(answer, "retry-after-ms").and_then(number) {
+        return Some(duration(milliseconds / 1000.0));
+    }
+    let value = header(answer, RETRY_AFTER)?;
+    if let Some(seconds) = number(value) {
+        return Some(duration(seconds));
+    }
+    let date = httpdate::parse_http_date(value.trim()).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+/// A URL to show: without user name and password, query and fragment.
+fn plain_url(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            format!("{scheme}://{host}{path}")
+        }
+        None => url.to_owned(),
+    }
+}
+
+/// Scheme, host and port of a URL, to show.
+fn origin(url: &str) -> String {
+    let plain = plain_url(url);
+    let path = plain.match_indices('/').nth(2).map_or(plain.len(), |(at, _)| at);
+    plain.get(..path).unwrap_or_default().to_owned()
+}
+
+/// An answer whose body is read bit by bit.
+pub(super) struct Response {
+    pub(super) status: u16,
+    /// What it says about the time of the next try.
+    pub(super) retry_after: Option<Duration>,
+    body: BodyReader<'static>,
+    read_limit: Arc<ReadLimit>,
+    idle: Duration,
+    /// A byte of the body has come.
+    begun: bool,
+    cancel: CancelToken,
+    _hook: HookGuard,
+}
+
+impl Response {
+    /// Waits for more of the body; 0 is its end. After a cancel it is never 0.
+    ///
+    /// # Errors
+    /// [`HttpError::Cancelled`]; [`HttpError::Silence`] or, before its first byte, [`HttpError::NoAnswer`];
+    /// [`HttpError::Broken`].
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, HttpError> {
+        let result = self.body.read(buffer);
+        if self.cancel.is_cancelled() {
+            return Err(HttpError::Cancelled);
+        }
+        let length = result.map_err(|error| self.broken(error))?;
+        if !std::mem::replace(&mut self.begun, true) {
+            self.read_limit.set(self.idle);
+        }
+        Ok(length)
+    }
+
+    fn broken(&self, error: io::Error) -> HttpError {
+        match ureq::Error::from(error) {
+            ureq::Error::Timeout(_) if self.begun => HttpError::Silence(self.read_limit.get()),
+            ureq::Error::Timeout(_) => HttpError::NoAnswer(format!(
+                "nothing came within {} s",
+                self.read_limit.get().as_secs()
+            )),
+            other => HttpError::Broken(other.to_string()),
+        }
+    }
+
+    /// All that matters has come; what may still follow gets no longer than this between two bytes.
+    pub(super) fn expect_end_within(&self, limit: Duration) {
+        self.read_limit.set(limit.min(self.idle));
+    }
+
+    /// Reads what little may be left, so that the connection can be used again; else it is closed.
+    pub(super) fn finish(mut self) {
+        self.expect_end_within(LAST_BYTES);
+        let mut rest = [0; 1024];
+        for _ in 0..16 {
+            if !matches!(self.read(&mut rest), Ok(1..)) {
+                return;
+            }
+        }
+    }
+
+    /// The beginning of the body of an error; where it breaks off, what came.
+    ///
+    /// # Errors
+    /// [`HttpError::Cancelled`].
+    pub(super) fn error_body(mut self) -> Result<Vec<u8>, HttpError> {
+        let mut body = Vec::new();
+        let mut buffer = [0; 8192];
+        while body.len() < ERROR_BODY_LIMIT {
+            let room = buffer.len().min(ERROR_BODY_LIMIT - body.len());
+            match self.read(&mut buffer[..room]) {
+                Ok(0) => break,
+                Ok(length) => body.extend_from_slice(&buffer[..length]),
+                Err(HttpError::Cancelled) => return Err(HttpError::Cancelled),
+                Err(_) => break,
+            }
+        }
+        Ok(body)
+    }
+}
+
+/// How long one read of a socket may take; it changes in the course of an answer, which no setting of ureq does.
+#[derive(Debug)]
+struct ReadLimit(AtomicU64);
+
+impl ReadLimit {
+    fn new(limit: Duration) -> Self {
+        Self(AtomicU64::new(milliseconds(limit)))
+    }
+
+    fn set(&self, limit: Duration) {
+        self.0.store(milliseconds(limit), Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Relaxed))
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Puts a [`ReadLimit`] on each connection.
+#[derive(Debug)]
+struct Limiting(Arc<ReadLimit>);
+
+impl<In: Transport> Connector<In> for Limiting {
+    type Out = Limited<In>;
+
+    fn connect(&self, _: &ConnectionDetails<'_>, chained: Option<In>) -> Result<Option<Limited<In>>, ureq::Error> {
+        Ok(chained.map(|inner| Limited { inner, limit: self.0.clone() }))
+    }
+}
+
+#[derive(Debug)]
+struct Limited<T> {
+    inner: T,
+    limit: Arc<ReadLimit>,
+}
+
+impl<T: Transport> Transport for Limited<T> {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        self.inner.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        self.inner.transmit_output(amount, timeout)
+    }
+
+    fn await_input(&mut self, mut timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        timeout.per_read = Some(self.limit.get().into());
+        self.inner.await_input(timeout)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.inner.is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.inner.is_tls()
+    }
+}
+
+mod proxy {
+    //! Which proxy, from the environment.
+    use super::{Environment, HttpError, Proxy, origin};
+
+    /// The proxy for requests to `url`: `HTTPS_PROXY` or `HTTP_PROXY` by its scheme, else `ALL_PROXY`, unless
+    /// `NO_PROXY` names the host. Lower-case names count before upper-case ones.
+    pub(super) fn for_url(url: &str, environment: &Environment) -> Result<Option<Proxy>, HttpError> {
+        let origin = origin(url);
+        let (scheme, authority) = origin.split_once("://").unwrap_or(("http", &origin));
+        let either = |name: &'static str| {
+            let value = environment.get(&name.to_lowercase()).or_else(|| environment.get(name))?;
+            Some((name, value.trim()))
+        };
+        let own = if scheme.eq_ignore_ascii_case("https") { "HTTPS_PROXY" } else { "HTTP_PROXY" };
+        let Some((name, address)) = either(own).or_else(|| either("ALL_PROXY")) else { return Ok(None) };
+        if either("NO_PROXY").is_some_and(|(_, list)| is_excepted(authority, list)) {
+            return Ok(None);
+        }
+        // ureq panics on a SOCKS proxy that it was not built for.
+        if address.to_ascii_lowercase().starts_with("socks") {
+            return Err(HttpError::Unusable(format!("{name} names a SOCKS proxy, which is not supported")));
+        }
+        let proxy = Proxy::new(address)
+            .map_err(|_| HttpError::Unusable(format!("{name} holds no address of a proxy")))?;
+        Ok(Some(proxy))
+    }
+
+    /// Whether a list of `host`, `.domain`, `*.domain`, each with or without a port, or `*` names this host.
+    pub(super) fn is_excepted(authority: &str, list: &str) -> bool {
+        let authority = authority.to_lowercase();
+        let host = match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => &authority,
+        };
+        list.split([',', ' ']).map(|entry| entry.trim().to_lowercase()).any(|entry| {
+            let domain = entry.trim_start_matches('*').trim_start_matches('.');
+            let below = |name: &str| name.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
+            entry == "*" || !domain.is_empty() && [host, &authority].iter().any(|name| *name == domain || below(name))
+        })
+    }
+}

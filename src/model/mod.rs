@@ -2,13 +2,21 @@
 //!
 //! A [`Provider`] turns a [`Request`] into one [`Reply`], telling a [`Listener`] each delta as it comes. The turn
 //! that uses it knows no provider; a provider knows no session.
-pub mod demo;
-pub mod http;
-pub mod openai;
-pub mod retry;
-pub mod sse;
+mod demo;
+mod endpoint;
+mod failure;
+mod http;
+mod openai;
+mod retry;
+mod sse;
 
 use crate::cancel::{CancelToken, Cancelled};
+use crate::settings::Environment;
+use crate::settings::config::Net;
+use crate::settings::llm::{Format, ModelConfig};
+use demo::DemoProvider;
+use endpoint::EndpointProvider;
+use retry::Backoff;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -221,4 +229,33 @@ pub struct Failure {
     /// One line without brackets: status, the provider's own message, what to do about it
     /// (`502 Bad Gateway`). Never a key, never a URL's credentials.
     pub message: String,
+}
+
+/// The model of a session. Nothing is opened, read or sent before its first call; what it learns about the
+/// endpoint lives as long as it does.
+pub fn connect(config: &ModelConfig, net: &Net, environment: &Environment) -> Box<dyn Provider> {
+    match config {
+        ModelConfig::Demo { script, .. } => Box::new(DemoProvider::new(script.clone(), Backoff::default())),
+        ModelConfig::Endpoint(endpoint) if endpoint.format == Format::OpenAiCompletions => {
+            let client = http::Client::new(net, environment);
+            Box::new(EndpointProvider::new(endpoint, client, Backoff::default()))
+        }
+        ModelConfig::Endpoint(endpoint) => Box::new(Unsupported(endpoint.format)),
+    }
+}
+
+/// A wire format that this version can't talk; `settings` refuses it before.
+struct Unsupported(Format);
+
+impl Provider for Unsupported {
+    fn complete(&mut self, _: &Request<'_>, _: &CancelToken, _: &mut dyn Listener) -> Result<Reply, Broken> {
+        let format = match self.0 {
+            Format::OpenAiCompletions => "openai-completions",
+            Format::AnthropicMessages => "anthropic-messages",
+            Format::OpenAiResponses => "openai-responses",
+        };
+        let message = format!("the format {format} is not supported by this version");
+        let why = Why::Failed(Failure { status: None, message });
+        Err(Broken { why, partial: AssistantMessage::default() })
+    }
 }

@@ -1,0 +1,131 @@
+//! A model behind HTTP: the wire format, the connection and the retries put together.
+use crate::cancel::CancelToken;
+use crate::model::failure::{Complaint, Ended, Trouble};
+use crate::model::http::{Client, HttpError, Post, Response};
+use crate::model::openai::{OpenAi, ReplyStream, knows_no_tools};
+use crate::model::retry::{self, Backoff};
+use crate::model::{AssistantMessage, Broken, Listener, Provider, Reply, Request};
+use crate::settings::llm::Endpoint;
+use crate::settings::Secret;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A whole reply, in bytes of its body.
+const REPLY_LIMIT: usize = 64 << 20;
+/// How long usage and `[DONE]` may follow the end of the reply itself.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// Talks `openai-completions`.
+pub(super) struct EndpointProvider {
+    openai: OpenAi,
+    client: Client,
+    key: Option<Secret>,
+    backoff: Backoff,
+}
+
+impl EndpointProvider {
+    /// Connects with the first call.
+    pub(super) fn new(endpoint: &Endpoint, client: Client, backoff: Backoff) -> Self {
+        Self { openai: OpenAi::new(endpoint), client, key: endpoint.api_key.clone(), backoff }
+    }
+
+    /// One try: changes the request until the server takes it, then hears the reply.
+    fn attempt(
+        &mut self,
+        request: &Request<'_>,
+        cancel: &CancelToken,
+        listener: &mut dyn Listener,
+    ) -> Result<Reply, Ended> {
+        let answer = self.answer(request, cancel).map_err(nothing_heard)?;
+        hear(answer, listener)
+    }
+
+    /// The first answer with a good status.
+    fn answer(&mut self, request: &Request<'_>, cancel: &CancelToken) -> Result<Response, Trouble> {
+        loop {
+            let response = self.client.post(&self.post(request), cancel).map_err(Trouble::Http)?;
+            let (status, retry_after) = (response.status, response.retry_after);
+            if (200..300).contains(&status) {
+                return Ok(response);
+            }
+            let body = response.error_body().map_err(Trouble::Http)?;
+            let mut complaint = Complaint::from_body(&body);
+            if self.openai.adapt(status, &complaint, request) {
+                continue;
+            }
+            if knows_no_tools(&complaint) {
+                complaint.words =
+                    format!("{} (Bob needs a model that can call tools; `{}` can't)", complaint.words, request.model);
+            }
+            return Err(Trouble::Status { status, complaint, retry_after });
+        }
+    }
+
+    fn post(&self, request: &Request<'_>) -> Post {
+        let mut headers = vec![("content-type", "application/json".to_owned())];
+        headers.push(("accept", "text/event-stream, application/json".to_owned()));
+        if let Some(key) = &self.key {
+            headers.push(("authorization", format!("Bearer {}", key.expose())));
+        }
+        Post { url: self.openai.url().to_owned(), headers, body: Arc::new(self.openai.body(request)) }
+    }
+}
+
+impl Provider for EndpointProvider {
+    fn complete(
+        &mut self,
+        request: &Request<'_>,
+        cancel: &CancelToken,
+        listener: &mut dyn Listener,
+    ) -> Result<Reply, Broken> {
+        let (backoff, key) = (self.backoff, self.key.clone());
+        retry::until_whole(backoff, key.as_ref(), cancel, listener, |listener| {
+            self.attempt(request, cancel, listener)
+        })
+    }
+}
+
+fn nothing_heard(trouble: Trouble) -> Ended {
+    Ended { trouble, partial: AssistantMessage::default() }
+}
+
+/// Reads a reply to its end.
+fn hear(mut response: Response, listener: &mut dyn Listener) -> Result<Reply, Ended> {
+    let mut stream = ReplyStream::default();
+    let read = read_to_end(&mut response, &mut stream, listener);
+    let reply = match read {
+        // However the connection ended, what counts is whether the reply had its own end mark.
+        Ok(()) => stream.finish(listener),
+        Err(Trouble::Http(HttpError::Cancelled)) => Err(Trouble::Http(HttpError::Cancelled)),
+        Err(Trouble::Http(broken)) if stream.is_ending() => stream.finish(listener).map_err(|_| Trouble::Http(broken)),
+        Err(trouble) => Err(trouble),
+    };
+    if reply.is_ok() && stream.is_done() {
+        response.finish();
+    }
+    reply.map_err(|trouble| Ended { trouble, partial: stream.partial() })
+}
+
+fn read_to_end(
+    response: &mut Response,
+    stream: &mut ReplyStream,
+    listener: &mut dyn Listener,
+) -> Result<(), Trouble> {
+    let mut buffer = vec![0; 16 << 10];
+    let mut received = 0;
+    while !stream.is_done() {
+        let length = response.read(&mut buffer).map_err(Trouble::Http)?;
+        if length == 0 {
+            break;
+        }
+        received += length;
+        if received > REPLY_LIMIT {
+            return Err(Trouble::TooLarge("64 MiB"));
+        }
+        stream.push(&buffer[..length], listener)?;
+        if stream.is_ending() {
+            response.expect_end_within(ENDING);
+        }
+    }
+    Ok(())
+}

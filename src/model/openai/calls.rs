@@ -1,0 +1,270 @@
+//! Tool calls, put together from what servers make of them.
+use crate::model::{Arguments, Call};
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+use std::fmt::Write;
+use ulid::Ulid;
+
+/// The calls of one reply, while they come.
+#[derive(Default)]
+pub(super) struct Calls(Vec<Building>);
+
+#[derive(Default)]
+struct Building {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+    extra: Map<String, Value>,
+}
+
+/// A piece of a call; what is empty is not there.
+#[derive(Default)]
+struct Fragment<'a> {
+    index: Option<u64>,
+    id: &'a str,
+    name: &'a str,
+    arguments: String,
+}
+
+impl Calls {
+    /// No call has begun.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Some call could run.
+    pub(super) fn any_complete(&self) -> bool {
+        self.0.iter().any(|call| matches!(arguments(&call.arguments), Arguments::Object(_)))
+    }
+
+    /// Takes one element of `tool_calls`. Gives the name of the call if it begins (or gets its name) here.
+    pub(super) fn push(&mut self, value: &Value) -> Option<&str> {
+        let function = &value["function"];
+        let fragment = Fragment {
+            index: value["index"].as_u64(),
+            id: value["id"].as_str().unwrap_or_default(),
+            name: function["name"].as_str().unwrap_or_default(),
+            arguments: arguments_text(&function["arguments"]),
+        };
+        let at = self.place_of(&fragment);
+        let call = &mut self.0[at];
+        let had_name = !call.name.is_empty();
+        call.take(fragment);
+        for (name, member) in value.as_object().into_iter().flatten() {
+            if !matches!(name.as_str(), "index" | "id" | "type" | "function") && !member.is_null() {
+                call.extra.insert(name.clone(), member.clone());
+            }
+        }
+        (!had_name && !call.name.is_empty()).then_some(call.name.as_str())
+    }
+
+    /// The legacy `function_call`: a single call without index and id.
+    pub(super) fn push_function(&mut self, function: &Value) -> Option<&str> {
+        self.push(&serde_json::json!({"index": 0, "function": function}))
+    }
+
+    /// Where a fragment belongs; a new call is made where it belongs to none.
+    fn place_of(&mut self, fragment: &Fragment<'_>) -> usize {
+        let found = match fragment.index {
+            Some(_) => self.0.iter().rposition(|call| call.index == fragment.index),
+            None if !fragment.id.is_empty() => {
+                let same = self.0.iter().rposition(|call| call.id == fragment.id);
+                same.or_else(|| self.0.len().checked_sub(1))
+            }
+            None => self.0.len().checked_sub(1),
+        };
+        match found {
+            Some(at) if !self.0[at].is_followed_by(fragment) => at,
+            _ => {
+                self.0.push(Building { index: fragment.index, ..Building::default() });
+                self.0.len() - 1
+            }
+        }
+    }
+
+    /// The calls in order, each with arguments and an id of its own.
+    pub(super) fn finish(mut self) -> Vec<Call> {
+        let mut last = 0;
+        for call in &mut self.0 {
+            last = *call.index.get_or_insert(last); // one without stays behind the one it came after
+        }
+        self.0.sort_by_key(|call| call.index);
+        let mut ids = HashSet::new();
+        let finished = |call: Building| {
+            let id = if call.id.is_empty() || ids.contains(&call.id) { new_id() } else { call.id };
+            ids.insert(id.clone());
+            Call { id, name: call.name, arguments: arguments(&call.arguments), extra: call.extra }
+        };
+        self.0.into_iter().map(finished).collect()
+    }
+}
+
+impl Building {
+    /// Whether the fragment, found at this call's place, begins the next one: it names a tool, and either its
+    /// id is another, or there are no ids to tell and this call is whole.
+    fn is_followed_by(&self, fragment: &Fragment<'_>) -> bool {
+        if fragment.name.is_empty() || self.name.is_empty() {
+            return false;
+        }
+        match (self.id.as_str(), fragment.id) {
+            ("", "") => !fragment.arguments.is_empty() && self.is_whole() || fragment.name != self.name,
+            ("", _) => self.is_whole(),
+            (_, "") => false,
+            (own, other) => own != other,
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        !self.arguments.is_empty() && matches!(arguments(&self.arguments), Arguments::Object(_))
+    }
+
+    fn take(&mut self, fragment: Fragment<'_>) {
+        if self.id.is_empty() {
+            fragment.id.clone_into(&mut self.id);
+        }
+        let restated = !fragment.name.is_empty() && fragment.arguments == self.arguments && self.is_whole();
+        if self.name.is_empty() {
+            fragment.name.clone_into(&mut self.name);
+        }
+        if !restated {
+            self.arguments.push_str(&fragment.arguments);
+        }
+    }
+}
+
+/// Arguments as a piece of text, also where a server sends them as a value.
+fn arguments_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Nothing and `null` are no arguments; text inside text is looked into once.
+fn arguments(text: &str) -> Arguments {
+    let invalid = || Arguments::Invalid(text.to_owned());
+    let nothing = |text: &str| matches!(text.trim(), "" | "null");
+    if nothing(text) {
+        return Arguments::Object(Map::new());
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(members)) => Arguments::Object(members),
+        Ok(Value::String(inner)) if nothing(&inner) => Arguments::Object(Map::new()),
+        Ok(Value::String(inner)) => serde_json::from_str(&inner).map_or_else(|_| invalid(), Arguments::Object),
+        _ => invalid(),
+    }
+}
+
+/// Nine letters and digits, the form that Mistral asks for; others take any.
+fn new_id() -> String {
+    let mut id = String::with_capacity(26);
+    let _ = write!(id, "{}", Ulid::generate());
+    id.split_off(id.len() - 9) // its end is random
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The calls that these fragments are, as `id name arguments`.
+    fn calls(fragments: &[Value]) -> Vec<(String, String, Arguments)> {
+        let mut calls = Calls::default();
+        for fragment in fragments {
+            calls.push(fragment);
+        }
+        calls.finish().into_iter().map(|call| (call.id, call.name, call.arguments)).collect()
+    }
+
+    fn call(id: &str, name: &str, arguments: Value) -> (String, String, Arguments) {
+        let Value::Object(arguments) = arguments else { panic!("an object") };
+        (id.into(), name.into(), Arguments::Object(arguments))
+    }
+
+    fn fragment(index: Option<u64>, id: Option<&str>, name: Option<&str>, arguments: &str) -> Value {
+        json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}})
+    }
+
+    #[test]
+    fn an_id_may_come_late_or_again() {
+        let whole = call("c1", "a", json!({"k": 1}));
+        for fragments in [
+            [fragment(Some(0), None, Some("a"), "{\"k\""), fragment(Some(0), Some("c1"), None, ":1}")],
+            [fragment(Some(0), Some("c1"), Some("a"), "{\"k\""), fragment(Some(0), Some("c1"), Some("a"), ":1}")],
+            [fragment(Some(0), Some("c1"), Some("a"), "{\"k\""), fragment(Some(0), Some(""), Some(""), ":1}")],
+            [fragment(Some(0), Some("c1"), Some("a"), "{\"k\""), fragment(Some(0), Some("x"), None, ":1}")],
+            [fragment(None, Some("c1"), Some("a"), "{\"k\""), fragment(None, None, None, ":1}")],
+            [fragment(None, Some("c1"), Some("a"), "{\"k\""), fragment(None, Some("c1"), None, ":1}")],
+            [fragment(Some(0), Some("c1"), Some("a"), "{\"k\":1}"), fragment(Some(0), Some("c1"), Some("a"), "{\"k\":1}")],
+        ] {
+            assert_eq!(calls(&fragments), [whole.clone()], "{fragments:?}");
+        }
+    }
+
+    #[test]
+    fn calls_are_told_apart_without_a_good_index() {
+        let both = [call("c1", "a", json!({})), call("c2", "a", json!({"k": 2}))];
+        for index in [None, Some(0)] {
+            let fragments = [
+                fragment(index, Some("c1"), Some("a"), "{}"),
+                fragment(index, Some("c2"), Some("a"), "{\"k\""),
+                fragment(index, None, None, ":2}"),
+            ];
+            assert_eq!(calls(&fragments), both, "{index:?}");
+        }
+        let nameless = calls(&[fragment(None, None, Some("a"), "{}"), fragment(None, None, Some("a"), "{\"k\":2}")]);
+        assert_eq!(nameless.len(), 2);
+        assert_ne!(nameless[0].0, nameless[1].0);
+    }
+
+    #[test]
+    fn each_call_has_an_id_of_its_own() {
+        let fragments = [fragment(Some(0), Some("c"), Some("a"), ""), fragment(Some(1), Some("c"), Some("b"), "")];
+        let calls = calls(&fragments);
+        assert_eq!(calls[0].0, "c");
+        assert!(calls[1].0.len() == 9 && calls[1].0.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    }
+
+    #[test]
+    fn a_call_is_named_once_when_its_name_is_known() {
+        let mut calls = Calls::default();
+        assert_eq!(calls.push(&fragment(Some(0), Some("c"), None, "")), None);
+        assert_eq!(calls.push(&fragment(Some(0), None, Some("a"), "")), Some("a"));
+        assert_eq!(calls.push(&fragment(Some(0), None, Some("a"), "{}")), None);
+    }
+
+    #[test]
+    fn only_an_object_is_arguments() {
+        for (text, expected) in [
+            ("", Some(json!({}))),
+            (" ", Some(json!({}))),
+            ("null", Some(json!({}))),
+            ("\"null\"", Some(json!({}))),
+            ("\"\"", Some(json!({}))),
+            ("{\"a\":1}", Some(json!({"a": 1}))),
+            ("\"{\\\"a\\\":1}\"", Some(json!({"a": 1}))),
+            ("{a:1}", None),
+            ("\"x\"", None),
+            ("[]", None),
+            ("{\"p\":\"C:\\Users\"}", None),
+            ("{\"path\":\"a\",\"content\":\"hel", None),
+            ("{}{}", None),
+        ] {
+            match (arguments(text), expected) {
+                (Arguments::Object(members), Some(expected)) => assert_eq!(Value::Object(members), expected),
+                (Arguments::Invalid(raw), None) => assert_eq!(raw, text),
+                (other, _) => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn members_we_do_not_know_are_kept() {
+        let mut calls = Calls::default();
+        let signed = json!({"google": {"thought_signature": "s"}});
+        calls.push(&json!({"index": 0, "id": "c", "type": "function", "extra_content": signed, "function": {"name": "a"}}));
+        assert_eq!(Value::Object(calls.finish().remove(0).extra), json!({"extra_content": signed}));
+    }
+}

@@ -1,0 +1,299 @@
+//! A request's body: the conversation in this format's form.
+use super::stream::REASONING_FIELD;
+use crate::model::{Arguments, AssistantMessage, Call, Image, Message, Part, Request, ToolResult, ToolSpec};
+use serde::Serialize;
+use serde::ser::SerializeSeq;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+/// What stands in for a picture that the model does not take.
+const NO_IMAGE: &str = "[an image stood here, but this model takes no images]";
+
+/// How the conversation is written, as far as servers differ about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Style {
+    /// Pictures are replaced by a note.
+    pub(super) no_images: bool,
+    pub(super) reasoning: Reasoning,
+    /// Tool schemas lose what some servers can't turn into a grammar.
+    pub(super) plain_schemas: bool,
+}
+
+/// When reasoning goes back to the server, on messages with calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Reasoning {
+    /// When it came, by the name it had.
+    #[default]
+    AsItCame,
+    /// Always, as `reasoning_content`.
+    Always,
+    Never,
+}
+
+/// The body: the conversation, and `options` beside it.
+pub(super) fn body(request: &Request<'_>, style: Style, options: &Map<String, Value>) -> Vec<u8> {
+    let body = Body {
+        model: request.model,
+        messages: Conversation { request, style },
+        tools: request.tools.iter().map(|tool| function(tool, style)).collect(),
+        options,
+    };
+    serde_json::to_vec(&body).expect("maps with text keys, and no I/O")
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Conversation<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Value>,
+    #[serde(flatten)]
+    options: &'a Map<String, Value>,
+}
+
+fn function(tool: &ToolSpec, style: Style) -> Value {
+    let mut schema = tool.schema.clone();
+    if style.plain_schemas {
+        simplify(&mut schema, 0);
+    }
+    json!({"type": "function", "function": {
+        "name": tool.name, "description": tool.description, "parameters": schema,
+    }})
+}
+
+/// Takes out the keywords that servers which make a grammar of the schema stumble over.
+fn simplify(schema: &mut Value, depth: usize) {
+    const STUMBLING: &[&str] =
+        &["pattern", "format", "minLength", "maxLength", "minItems", "maxItems", "$schema", "$id", "default"];
+    match schema {
+        _ if depth > 64 => *schema = json!({}),
+        Value::Array(list) => list.iter_mut().for_each(|each| simplify(each, depth + 1)),
+        Value::Object(members) => {
+            if members.contains_key("$ref") {
+                *schema = json!({});
+                return;
+            }
+            // A property may well be named like a keyword: keywords' values are text, numbers or values.
+            members.retain(|name, value| !STUMBLING.contains(&name.as_str()) || value.is_object());
+            if let Some(Value::Array(kinds)) = members.get("type") {
+                let kind = kinds.iter().find(|kind| *kind != "null").cloned().unwrap_or(json!("string"));
+                members.insert("type".into(), kind);
+            }
+            members.values_mut().for_each(|each| simplify(each, depth + 1));
+        }
+        _ => {}
+    }
+}
+
+/// The messages, written one after the other without a copy of them all.
+struct Conversation<'a> {
+    request: &'a Request<'a>,
+    style: Style,
+}
+
+impl Serialize for Conversation<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        if !self.request.system.is_empty() {
+            list.serialize_element(&Wire::System { content: self.request.system })?;
+        }
+        let mut pictures = Vec::new();
+        for message in self.request.messages {
+            match message {
+                Message::ToolResult(result) => {
+                    list.serialize_element(&tool_message(result))?;
+                    pictures.extend(result_pictures(result));
+                    continue;
+                }
+                other => self.flush(&mut pictures, &mut list, other)?,
+            }
+        }
+        self.flush_pictures(&mut pictures, &mut list)?;
+        list.end()
+    }
+}
+
+/// Pictures of tools' results: they wait until the last result is written, since nothing may stand between those.
+type Pictures<'a> = Vec<Piece<'a>>;
+
+impl<'a> Conversation<'a> {
+    fn flush<S: SerializeSeq>(
+        &self,
+        pictures: &mut Pictures<'a>,
+        list: &mut S,
+        message: &'a Message,
+    ) -> Result<(), S::Error> {
+        self.flush_pictures(pictures, list)?;
+        match message {
+            Message::User(parts) => {
+                list.serialize_element(&Wire::User { content: self.content(parts.iter().map(piece)) })
+            }
+            // Servers refuse a message that says nothing.
+            Message::Assistant(message) if message.text.is_empty() && message.calls.is_empty() => Ok(()),
+            Message::Assistant(message) => list.serialize_element(&self.assistant(message)),
+            Message::ToolResult(_) => Ok(()),
+        }
+    }
+
+    fn flush_pictures<S: SerializeSeq>(&self, pictures: &mut Pictures<'a>, list: &mut S) -> Result<(), S::Error> {
+        if pictures.is_empty() {
+            return Ok(());
+        }
+        list.serialize_element(&Wire::User { content: self.content(pictures.drain(..)) })
+    }
+
+    /// Text alone is a string: some servers know no list.
+    fn content<'p>(&self, pieces: impl Iterator<Item = Piece<'p>>) -> Content<'p> {
+        let replace = |piece| match piece {
+            Piece::ImageUrl { .. } if self.style.no_images => Piece::Text { text: Cow::Borrowed(NO_IMAGE) },
+            other => other,
+        };
+        let mut pieces: Vec<Piece<'p>> = pieces.map(replace).collect();
+        if pieces.iter().any(|piece| matches!(piece, Piece::ImageUrl { .. })) {
+            return Content::Pieces(pieces);
+        }
+        match pieces.len() {
+            1 => Content::Text(text_of(pieces.remove(0))),
+            _ => Content::Text(pieces.into_iter().map(text_of).collect::<Vec<_>>().join("\n\n").into()),
+        }
+    }
+
+    fn assistant<'m>(&self, message: &'m AssistantMessage) -> Wire<'m> {
+        Wire::Assistant {
+            content: (!message.text.is_empty()).then_some(&message.text),
+            tool_calls: message.calls.iter().map(wire_call).collect(),
+            reasoning: self.reasoning(message),
+        }
+    }
+
+    fn reasoning(&self, message: &AssistantMessage) -> Map<String, Value> {
+        let came_as = message.opaque.as_ref().and_then(|opaque| opaque[REASONING_FIELD].as_str());
+        let field = match (self.style.reasoning, came_as) {
+            _ if message.calls.is_empty() => None,
+            (Reasoning::Never, _) => None,
+            (Reasoning::AsItCame, came_as) => came_as,
+            (Reasoning::Always, _) => Some("reasoning_content"),
+        };
+        field.map(|field| (field.to_owned(), json!(message.reasoning))).into_iter().collect()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum Wire<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: Content<'a>,
+    },
+    Assistant {
+        content: Option<&'a String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<WireCall<'a>>,
+        #[serde(flatten)]
+        reasoning: Map<String, Value>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(Cow<'a, str>),
+    Pieces(Vec<Piece<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Piece<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl<'a> },
+}
+
+#[derive(Serialize)]
+struct ImageUrl<'a> {
+    #[serde(serialize_with = "data_url")]
+    url: &'a Image,
+}
+
+#[derive(Serialize)]
+struct WireCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: WireFunction<'a>,
+    #[serde(flatten)]
+    extra: &'a Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct WireFunction<'a> {
+    name: &'a str,
+    arguments: String,
+}
+
+fn tool_message(result: &ToolResult) -> Wire<'_> {
+    Wire::Tool { tool_call_id: &result.call_id, content: &result.output }
+}
+
+fn result_pictures(result: &ToolResult) -> impl Iterator<Item = Piece<'_>> {
+    let head = (!result.images.is_empty()).then(|| text_piece(format!("What `{}` returned as an image:", result.name)));
+    head.into_iter().chain(result.images.iter().map(image_piece))
+}
+
+fn piece(part: &Part) -> Piece<'_> {
+    match part {
+        Part::Text(text) => text_piece(text.as_str()),
+        Part::Image(image) => image_piece(image),
+    }
+}
+
+fn text_piece<'a>(text: impl Into<Cow<'a, str>>) -> Piece<'a> {
+    Piece::Text { text: text.into() }
+}
+
+fn image_piece(image: &Image) -> Piece<'_> {
+    Piece::ImageUrl { image_url: ImageUrl { url: image } }
+}
+
+fn text_of(piece: Piece<'_>) -> Cow<'_, str> {
+    match piece {
+        Piece::Text { text } => text,
+        Piece::ImageUrl { .. } => Cow::Borrowed(NO_IMAGE),
+    }
+}
+
+/// Written straight into the body: a picture is the largest thing in it.
+fn data_url<S: serde::Serializer>(image: &Image, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("data:{};base64,{}", image.mime_type, image.base64))
+}
+
+/// Arguments that were no object go back as an empty one: servers parse them.
+fn wire_call(call: &Call) -> WireCall<'_> {
+    let arguments = match &call.arguments {
+        Arguments::Object(members) => serde_json::to_string(members).expect("a map with text keys"),
+        Arguments::Invalid(_) => "{}".into(),
+    };
+    let name = if call.name.is_empty() { "unnamed" } else { &call.name };
+    WireCall { id: &call.id, r#type: "function", function: WireFunction { name, arguments }, extra: &call.extra }
+}
+
+/// Whether some picture is in the conversation.
+pub(super) fn has_images(request: &Request<'_>) -> bool {
+    request.messages.iter().any(|message| match message {
+        Message::User(parts) => parts.iter().any(|part| matches!(part, Part::Image(_))),
+        Message::Assistant(_) => false,
+        Message::ToolResult(result) => !result.images.is_empty(),
+    })
+}
+
+/// Names of the reasoning fields that [`Reasoning::AsItCame`] sends.
+pub(super) fn reasoning_fields<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a str> {
+    request.messages.iter().filter_map(|message| match message {
+        Message::Assistant(message) if !message.calls.is_empty() => message.opaque.as_ref()?[REASONING_FIELD].as_str(),
+        _ => None,
+    })
+}

@@ -1,0 +1,156 @@
+//! `<think>…</think>` at the start of a reply is reasoning, however it is cut into deltas.
+use crate::model::Delta;
+
+const OPEN: &str = "<think>";
+const CLOSE: &str = "</think>";
+
+/// Tells reasoning from text. Held back is only what may be the beginning of a tag.
+#[derive(Default)]
+pub(super) struct ThinkTags {
+    place: Place,
+    held: String,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    /// Nothing but white space has come.
+    #[default]
+    Start,
+    Thinking,
+    /// Behind the tag; white space that separates it from the text is dropped.
+    Behind,
+    Text,
+}
+
+impl ThinkTags {
+    /// Takes a piece of the reply's text.
+    pub(super) fn push<'a>(&mut self, piece: &'a str, emit: &mut impl FnMut(Delta<'_>)) {
+        if self.place == Place::Text {
+            return emit_some(Delta::Text, piece, emit);
+        }
+        self.held.push_str(piece);
+        let held = std::mem::take(&mut self.held);
+        let mut rest = held.as_str();
+        while !rest.is_empty() {
+            rest = match self.place {
+                Place::Start => self.start(rest, emit),
+                Place::Thinking => self.thinking(rest, emit),
+                Place::Behind => self.behind(rest),
+                Place::Text => {
+                    emit_some(Delta::Text, rest, emit);
+                    ""
+                }
+            };
+        }
+    }
+
+    /// The reply has ended: what was held back is what it looks like.
+    pub(super) fn finish(&mut self, emit: &mut impl FnMut(Delta<'_>)) {
+        let held = std::mem::take(&mut self.held);
+        let kind = if self.place == Place::Thinking { Delta::Reasoning } else { Delta::Text };
+        emit_some(kind, &held, emit);
+    }
+
+    fn start<'a>(&mut self, text: &'a str, emit: &mut impl FnMut(Delta<'_>)) -> &'a str {
+        let trimmed = text.trim_start();
+        emit_some(Delta::Text, text.strip_suffix(trimmed).unwrap_or_default(), emit);
+        if let Some(rest) = trimmed.strip_prefix(OPEN) {
+            self.place = Place::Thinking;
+            return rest;
+        }
+        if OPEN.starts_with(trimmed) {
+            trimmed.clone_into(&mut self.held);
+            return "";
+        }
+        self.place = Place::Text;
+        trimmed
+    }
+
+    fn thinking<'a>(&mut self, text: &'a str, emit: &mut impl FnMut(Delta<'_>)) -> &'a str {
+        if let Some((thought, rest)) = text.split_once(CLOSE) {
+            emit_some(Delta::Reasoning, thought, emit);
+            self.place = Place::Behind;
+            return rest;
+        }
+        let begun = (1..CLOSE.len()).rev().filter_map(|length| CLOSE.get(..length));
+        let tail = begun.into_iter().find(|begun| text.ends_with(begun)).unwrap_or_default();
+        emit_some(Delta::Reasoning, text.strip_suffix(tail).unwrap_or(text), emit);
+        tail.clone_into(&mut self.held);
+        ""
+    }
+
+    fn behind<'a>(&mut self, text: &'a str) -> &'a str {
+        let trimmed = text.trim_start();
+        if !trimmed.is_empty() {
+            self.place = Place::Text;
+        }
+        trimmed
+    }
+}
+
+fn emit_some<'a>(kind: fn(&'a str) -> Delta<'a>, text: &'a str, emit: &mut impl FnMut(Delta<'_>)) {
+    if !text.is_empty() {
+        emit(kind(text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Text and reasoning of a reply that comes in these pieces.
+    fn told<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, String) {
+        let (mut text, mut reasoning) = (String::new(), String::new());
+        let mut emit = |delta: Delta<'_>| match delta {
+            Delta::Text(piece) => text.push_str(piece),
+            Delta::Reasoning(piece) => reasoning.push_str(piece),
+            Delta::CallBegun(_) => unreachable!("no calls here"),
+        };
+        let mut tags = ThinkTags::default();
+        for piece in pieces {
+            tags.push(piece, &mut emit);
+        }
+        tags.finish(&mut emit);
+        (text, reasoning)
+    }
+
+    #[track_caller]
+    fn check(reply: &str, text: &str, reasoning: &str) {
+        for first in (0..=reply.len()).filter(|at| reply.is_char_boundary(*at)) {
+            for second in (first..=reply.len()).filter(|at| reply.is_char_boundary(*at)) {
+                let pieces = [&reply[..first], &reply[first..second], &reply[second..]];
+                assert_eq!(told(pieces), (text.to_owned(), reasoning.to_owned()), "{pieces:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tag_at_the_start_is_reasoning() {
+        check("<think>so it is</think>\n\nSeven", "Seven", "so it is");
+        check("<think></think>a", "a", "");
+        check("<think>a</thin</think>b", "b", "a</thin");
+    }
+
+    #[test]
+    fn other_text_stays_text() {
+        check("a <think>b</think>", "a <think>b</think>", "");
+        check("<thinker>é", "<thinker>é", "");
+        check("  <b>", "  <b>", "");
+        check("<thi", "<thi", "");
+    }
+
+    #[test]
+    fn a_tag_that_is_not_closed_was_reasoning_all_along() {
+        check("<think>é</thi", "", "é</thi");
+    }
+
+    #[test]
+    fn ordinary_text_goes_out_at_once() {
+        let mut heard = Vec::new();
+        let mut tags = ThinkTags::default();
+        for piece in [" ", "He", "llo", " <"] {
+            tags.push(piece, &mut |delta| heard.push(format!("{delta:?}")));
+            assert!(heard.pop().is_some(), "{piece} was held back");
+        }
+    }
+}
