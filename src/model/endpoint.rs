@@ -5,8 +5,8 @@ use crate::model::http::{Client, HttpError, Post, Response};
 use crate::model::openai::{OpenAi, ReplyStream, knows_no_tools};
 use crate::model::retry::{self, Backoff};
 use crate::model::{AssistantMessage, Broken, Listener, Provider, Reply, Request};
-use crate::settings::llm::Endpoint;
 use crate::settings::Secret;
+use crate::settings::llm::Endpoint;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,8 +54,10 @@ impl EndpointProvider {
                 continue;
             }
             if knows_no_tools(&complaint) {
-                complaint.words =
-                    format!("{} (Bob needs a model that can call tools; `{}` can't)", complaint.words, request.model);
+                complaint.words = format!(
+                    "{} (Bob needs a model that can call tools; `{}` can't)",
+                    complaint.words, request.model
+                );
             }
             return Err(Trouble::Status { status, complaint, retry_after });
         }
@@ -97,7 +99,9 @@ fn hear(mut response: Response, listener: &mut dyn Listener) -> Result<Reply, En
         // However the connection ended, what counts is whether the reply had its own end mark.
         Ok(()) => stream.finish(listener),
         Err(Trouble::Http(HttpError::Cancelled)) => Err(Trouble::Http(HttpError::Cancelled)),
-        Err(Trouble::Http(broken)) if stream.is_ending() => stream.finish(listener).map_err(|_| Trouble::Http(broken)),
+        Err(Trouble::Http(broken)) if stream.is_ending() => {
+            stream.finish(listener).map_err(|_| Trouble::Http(broken))
+        }
         Err(trouble) => Err(trouble),
     };
     if reply.is_ok() && stream.is_done() {
@@ -129,3 +133,6 @@ fn read_to_end(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

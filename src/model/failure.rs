@@ -183,7 +183,13 @@ impl Complaint {
     /// An error inside a stream that may be gone soon.
     fn is_passing(&self) -> bool {
         const PASSING: &[&str] = &[
-            "overloaded", "rate_limit", "server_error", "servererror", "internal_error", "unavailable", "timeout",
+            "overloaded",
+            "rate_limit",
+            "server_error",
+            "servererror",
+            "internal_error",
+            "unavailable",
+            "timeout",
         ];
         let named = self.status.is_some_and(is_retried)
             || PASSING.iter().any(|kind| self.kind.contains(kind))
@@ -348,7 +354,12 @@ mod tests {
             "422 Unprocessable Entity: body.stream_options: Extra inputs are not permitted",
             Retry::Never,
         );
-        check(529, r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, "529: Overloaded", Retry::Later);
+        check(
+            529,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            "529: Overloaded",
+            Retry::Later,
+        );
         check(400, r#"[{"error":{"code":400,"message":"bad"}}]"#, "400 Bad Request: bad", Retry::Never);
     }
 

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use ureq::config::Config;
-use ureq::http::StatusCode;
 use ureq::http::header::{AsHeaderName, LOCATION, RETRY_AFTER};
+use ureq::http::{StatusCode, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 // Not under semver: Cargo.toml pins the minor version.
 use ureq::unversioned::resolver::DefaultResolver;
@@ -69,7 +69,9 @@ impl fmt::Display for HttpError {
         match self {
             Self::Cancelled => f.write_str("cancelled"),
             Self::NoAnswer(what) | Self::Unusable(what) => f.write_str(what),
-            Self::Silence(limit) => write!(f, "the model fell silent: nothing came for {} s", limit.as_secs()),
+            Self::Silence(limit) => {
+                write!(f, "the model fell silent: nothing came for {} s", limit.as_secs())
+            }
             Self::Broken(what) => write!(f, "the reply was cut off: {what}"),
         }
     }
@@ -163,11 +165,14 @@ impl Client {
         let configured = self.net.ca_file.as_ref().map(|path| ("net.caFile", path.clone()));
         let inherited = self.environment.get("SSL_CERT_FILE").map(|path| ("SSL_CERT_FILE", path.into()));
         for (setting, path) in configured.into_iter().chain(inherited) {
-            let unusable =
-                |why: String| HttpError::Unusable(format!("{setting}: failed to read `{}`: {why}", path.display()));
+            let unusable = |why: String| {
+                HttpError::Unusable(format!("{setting}: failed to read `{}`: {why}", path.display()))
+            };
             let pem = std::fs::read(&path).map_err(|error| unusable(error.to_string()))?;
             for item in parse_pem(&pem) {
-                if let PemItem::Certificate(certificate) = item.map_err(|error| unusable(error.to_string()))? {
+                if let PemItem::Certificate(certificate) =
+                    item.map_err(|error| unusable(error.to_string()))?
+                {
                     certificates.push(certificate);
                 }
             }
@@ -191,6 +196,7 @@ impl Refusal {
 }
 
 fn exchange(line: &Line, post: &Post, cancel: &CancelToken, net: &Net) -> Result<Response, Refusal> {
+    cancel.check().map_err(|_| Refusal::Other(HttpError::Cancelled))?;
     line.read_limit.set(net.first_byte);
     let (agent, shut) = (line.agent.clone(), line.shut.clone());
     let hook = cancel.on_cancel(move || {
@@ -249,10 +255,18 @@ fn refusal(error: ureq::Error, url: &str, net: &Net, cancel: &CancelToken) -> Re
         Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
             no_answer(format!("no connection to {place} within {} s", net.connect.as_secs()))
         }
-        Error::Timeout(_) => no_answer(format!("no answer from {place} within {} s", net.first_byte.as_secs())),
-        Error::ConnectProxyFailed(why) => no_answer(format!("the proxy gives no connection to {place}: {why}")),
-        Error::Http(_) => HttpError::Unusable("the API key holds characters that no HTTP header can carry".into()),
-        Error::BadUri(_) => HttpError::Unusable(format!("the base URL can't be used: {place}")),
+        Error::Timeout(_) => {
+            no_answer(format!("no answer from {place} within {} s", net.first_byte.as_secs()))
+        }
+        Error::ConnectProxyFailed(why) => {
+            no_answer(format!("the proxy gives no connection to {place}: {why}"))
+        }
+        Error::Http(_) if url.parse::<Uri>().is_ok() => {
+            HttpError::Unusable("the API key holds characters that no HTTP header can carry".into())
+        }
+        Error::BadUri(_) | Error::Http(_) => {
+            HttpError::Unusable(format!("the base URL can't be used: {place}"))
+        }
         Error::LargeResponseHeader(..) => HttpError::Unusable(format!(
             "{place} answers with more than {} KiB of headers",
             HEADERS_LIMIT >> 10
@@ -348,10 +362,9 @@ impl Response {
     fn broken(&self, error: io::Error) -> HttpError {
         match ureq::Error::from(error) {
             ureq::Error::Timeout(_) if self.begun => HttpError::Silence(self.read_limit.get()),
-            ureq::Error::Timeout(_) => HttpError::NoAnswer(format!(
-                "nothing came within {} s",
-                self.read_limit.get().as_secs()
-            )),
+            ureq::Error::Timeout(_) => {
+                HttpError::NoAnswer(format!("nothing came within {} s", self.read_limit.get().as_secs()))
+            }
             other => HttpError::Broken(other.to_string()),
         }
     }
@@ -421,7 +434,11 @@ struct Limiting(Arc<ReadLimit>);
 impl<In: Transport> Connector<In> for Limiting {
     type Out = Limited<In>;
 
-    fn connect(&self, _: &ConnectionDetails<'_>, chained: Option<In>) -> Result<Option<Limited<In>>, ureq::Error> {
+    fn connect(
+        &self,
+        _: &ConnectionDetails<'_>,
+        chained: Option<In>,
+    ) -> Result<Option<Limited<In>>, ureq::Error> {
         Ok(chained.map(|inner| Limited { inner, limit: self.0.clone() }))
     }
 }
@@ -492,7 +509,8 @@ mod proxy {
         list.split([',', ' ']).map(|entry| entry.trim().to_lowercase()).any(|entry| {
             let domain = entry.trim_start_matches('*').trim_start_matches('.');
             let below = |name: &str| name.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
-            entry == "*" || !domain.is_empty() && [host, &authority].iter().any(|name| *name == domain || below(name))
+            entry == "*"
+                || !domain.is_empty() && [host, &authority].iter().any(|name| *name == domain || below(name))
         })
     }
 }

@@ -1,9 +1,9 @@
 //! Tries again what may go better the next time, as long as nothing of a reply was shown.
 use crate::cancel::{CancelToken, Cancelled};
+use crate::model::failure::Trouble;
 use crate::model::failure::{Ended, Retry};
 use crate::model::http::HttpError;
 use crate::model::{AssistantMessage, Broken, Delta, Listener, Reply, Why};
-use crate::model::failure::Trouble;
 use crate::settings::Secret;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What the demo model says without a script: it greets, and calls a tool when the prompt begins with a word it
 //! knows.
-use super::script::{ScriptedReply, Step, words};
 use super::reply;
+use super::script::{ScriptedReply, Step, words};
 use crate::model::{Arguments, Message, Request, ToolResult};
 use crate::text::clean;
 use serde_json::{Value, json};

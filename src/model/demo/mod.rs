@@ -37,7 +37,8 @@ impl DemoProvider {
     ) -> Result<Reply, Ended> {
         let next = self.next_reply(request);
         let scripted = next.map_err(|trouble| Ended { trouble, partial: AssistantMessage::default() })?;
-        let mut play = Play { message: AssistantMessage::default(), cancel, listener, calls: &mut self.calls };
+        let mut play =
+            Play { message: AssistantMessage::default(), cancel, listener, calls: &mut self.calls };
         for step in scripted.steps {
             if let Err(trouble) = play.step(step) {
                 let partial = AssistantMessage { calls: Vec::new(), ..play.message };
@@ -67,7 +68,9 @@ impl Provider for DemoProvider {
         listener: &mut dyn Listener,
     ) -> Result<Reply, Broken> {
         let backoff = self.backoff;
-        retry::until_whole(backoff, None, cancel, listener, |listener| self.attempt(request, cancel, listener))
+        retry::until_whole(backoff, None, cancel, listener, |listener| {
+            self.attempt(request, cancel, listener)
+        })
     }
 }
 
@@ -138,3 +141,6 @@ fn estimate(request: &Request<'_>, message: &AssistantMessage) -> Usage {
 fn reply(steps: Vec<Step>) -> ScriptedReply {
     ScriptedReply { steps, stop: Stop::End, usage: None }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,7 @@ impl Calls {
         let at = self.place_of(&fragment);
         let call = &mut self.0[at];
         let had_name = !call.name.is_empty();
-        call.take(fragment);
+        call.take(&fragment);
         for (name, member) in value.as_object().into_iter().flatten() {
             if !matches!(name.as_str(), "index" | "id" | "type" | "function") && !member.is_null() {
                 call.extra.insert(name.clone(), member.clone());
@@ -119,7 +119,7 @@ impl Building {
         !self.arguments.is_empty() && matches!(arguments(&self.arguments), Arguments::Object(_))
     }
 
-    fn take(&mut self, fragment: Fragment<'_>) {
+    fn take(&mut self, fragment: &Fragment<'_>) {
         if self.id.is_empty() {
             fragment.id.clone_into(&mut self.id);
         }
@@ -152,7 +152,9 @@ fn arguments(text: &str) -> Arguments {
     match serde_json::from_str(text) {
         Ok(Value::Object(members)) => Arguments::Object(members),
         Ok(Value::String(inner)) if nothing(&inner) => Arguments::Object(Map::new()),
-        Ok(Value::String(inner)) => serde_json::from_str(&inner).map_or_else(|_| invalid(), Arguments::Object),
+        Ok(Value::String(inner)) => {
+            serde_json::from_str(&inner).map_or_else(|_| invalid(), Arguments::Object)
+        }
         _ => invalid(),
     }
 }
@@ -192,12 +194,21 @@ mod tests {
         let whole = call("c1", "a", json!({"k": 1}));
         for fragments in [
             [fragment(Some(0), None, Some("a"), "{\"k\""), fragment(Some(0), Some("c1"), None, ":1}")],
-            [fragment(Some(0), Some("c1"), Some("a"), "{\"k\""), fragment(Some(0), Some("c1"), Some("a"), ":1}")],
-            [fragment(Some(0), Some("c1"), Some("a"), "{\"k\""), fragment(Some(0), Some(""), Some(""), ":1}")],
+            [
+                fragment(Some(0), Some("c1"), Some("a"), "{\"k\""),
+                fragment(Some(0), Some("c1"), Some("a"), ":1}"),
+            ],
+            [
+                fragment(Some(0), Some("c1"), Some("a"), "{\"k\""),
+                fragment(Some(0), Some(""), Some(""), ":1}"),
+            ],
             [fragment(Some(0), Some("c1"), Some("a"), "{\"k\""), fragment(Some(0), Some("x"), None, ":1}")],
             [fragment(None, Some("c1"), Some("a"), "{\"k\""), fragment(None, None, None, ":1}")],
             [fragment(None, Some("c1"), Some("a"), "{\"k\""), fragment(None, Some("c1"), None, ":1}")],
-            [fragment(Some(0), Some("c1"), Some("a"), "{\"k\":1}"), fragment(Some(0), Some("c1"), Some("a"), "{\"k\":1}")],
+            [
+                fragment(Some(0), Some("c1"), Some("a"), "{\"k\":1}"),
+                fragment(Some(0), Some("c1"), Some("a"), "{\"k\":1}"),
+            ],
         ] {
             assert_eq!(calls(&fragments), [whole.clone()], "{fragments:?}");
         }
@@ -214,14 +225,16 @@ mod tests {
             ];
             assert_eq!(calls(&fragments), both, "{index:?}");
         }
-        let nameless = calls(&[fragment(None, None, Some("a"), "{}"), fragment(None, None, Some("a"), "{\"k\":2}")]);
+        let nameless =
+            calls(&[fragment(None, None, Some("a"), "{}"), fragment(None, None, Some("a"), "{\"k\":2}")]);
         assert_eq!(nameless.len(), 2);
         assert_ne!(nameless[0].0, nameless[1].0);
     }
 
     #[test]
     fn each_call_has_an_id_of_its_own() {
-        let fragments = [fragment(Some(0), Some("c"), Some("a"), ""), fragment(Some(1), Some("c"), Some("b"), "")];
+        let fragments =
+            [fragment(Some(0), Some("c"), Some("a"), ""), fragment(Some(1), Some("c"), Some("b"), "")];
         let calls = calls(&fragments);
         assert_eq!(calls[0].0, "c");
         assert!(calls[1].0.len() == 9 && calls[1].0.bytes().all(|byte| byte.is_ascii_alphanumeric()));

@@ -15,9 +15,8 @@ use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
 /// Members that `extra_body` never sets (`settings` has warned of them).
-const OURS: &[&str] = &[
-    "model", "messages", "input", "system", "tools", "tool_choice", "stream", "store", "mcp_servers",
-];
+const OURS: &[&str] =
+    &["model", "messages", "input", "system", "tools", "tool_choice", "stream", "store", "mcp_servers"];
 
 /// The two names of a reply's limit; servers know either or both.
 const LIMIT_NAMES: [&str; 2] = ["max_tokens", "max_completion_tokens"];
@@ -60,7 +59,9 @@ impl OpenAi {
             return true;
         }
         matches!(status, 400 | 422)
-            && (self.adapt_reasoning(&words, request) || self.adapt_options(&words) || self.adapt_schemas(&words, request))
+            && (self.adapt_reasoning(&words, request)
+                || self.adapt_options(&words)
+                || self.adapt_schemas(&words, request))
     }
 
     /// A server without a projector answers 500, a router 404.
@@ -96,9 +97,10 @@ impl OpenAi {
         if !self.first_time(name) {
             return false;
         }
-        let other = LIMIT_NAMES.iter().find(|_| LIMIT_NAMES.contains(&name)).and_then(|_| {
-            LIMIT_NAMES.iter().copied().find(|other| *other != name)
-        });
+        let other = LIMIT_NAMES
+            .iter()
+            .find(|_| LIMIT_NAMES.contains(&name))
+            .and_then(|_| LIMIT_NAMES.iter().copied().find(|other| *other != name));
         match other {
             Some(other) if self.tried.contains(other) => false,
             Some(other) => {
@@ -125,9 +127,14 @@ impl OpenAi {
 /// Whether the complaint says that the model can call no tools.
 pub(super) fn knows_no_tools(complaint: &Complaint) -> bool {
     let words = complaint.haystack();
-    ["does not support tool", "not support tool use", "does not support function", "--enable-auto-tool-choice"]
-        .iter()
-        .any(|phrase| words.contains(phrase))
+    [
+        "does not support tool",
+        "not support tool use",
+        "does not support function",
+        "--enable-auto-tool-choice",
+    ]
+    .iter()
+    .any(|phrase| words.contains(phrase))
 }
 
 /// Whether `words` hold `name` as a word of its own.

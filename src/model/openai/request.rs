@@ -135,7 +135,11 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    fn flush_pictures<S: SerializeSeq>(&self, pictures: &mut Pictures<'a>, list: &mut S) -> Result<(), S::Error> {
+    fn flush_pictures<S: SerializeSeq>(
+        &self,
+        pictures: &mut Pictures<'a>,
+        list: &mut S,
+    ) -> Result<(), S::Error> {
         if pictures.is_empty() {
             return Ok(());
         }
@@ -240,7 +244,8 @@ fn tool_message(result: &ToolResult) -> Wire<'_> {
 }
 
 fn result_pictures(result: &ToolResult) -> impl Iterator<Item = Piece<'_>> {
-    let head = (!result.images.is_empty()).then(|| text_piece(format!("What `{}` returned as an image:", result.name)));
+    let head = (!result.images.is_empty())
+        .then(|| text_piece(format!("What `{}` returned as an image:", result.name)));
     head.into_iter().chain(result.images.iter().map(image_piece))
 }
 
@@ -278,7 +283,12 @@ fn wire_call(call: &Call) -> WireCall<'_> {
         Arguments::Invalid(_) => "{}".into(),
     };
     let name = if call.name.is_empty() { "unnamed" } else { &call.name };
-    WireCall { id: &call.id, r#type: "function", function: WireFunction { name, arguments }, extra: &call.extra }
+    WireCall {
+        id: &call.id,
+        r#type: "function",
+        function: WireFunction { name, arguments },
+        extra: &call.extra,
+    }
 }
 
 /// Whether some picture is in the conversation.
@@ -293,7 +303,9 @@ pub(super) fn has_images(request: &Request<'_>) -> bool {
 /// Names of the reasoning fields that [`Reasoning::AsItCame`] sends.
 pub(super) fn reasoning_fields<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a str> {
     request.messages.iter().filter_map(|message| match message {
-        Message::Assistant(message) if !message.calls.is_empty() => message.opaque.as_ref()?[REASONING_FIELD].as_str(),
+        Message::Assistant(message) if !message.calls.is_empty() => {
+            message.opaque.as_ref()?[REASONING_FIELD].as_str()
+        }
         _ => None,
     })
 }

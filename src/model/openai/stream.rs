@@ -38,7 +38,11 @@ impl ReplyStream {
     ///
     /// # Errors
     /// An error told by the provider; an event past its limit.
-    pub(in crate::model) fn push(&mut self, bytes: &[u8], listener: &mut dyn Listener) -> Result<(), Trouble> {
+    pub(in crate::model) fn push(
+        &mut self,
+        bytes: &[u8],
+        listener: &mut dyn Listener,
+    ) -> Result<(), Trouble> {
         if matches!(self.body, Body::Unknown) {
             self.body = match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
                 None => return Ok(()),
@@ -142,11 +146,13 @@ impl<'a> PlainChunk<'a> {
     /// `None` if it is of any other shape.
     fn parse(data: &'a str) -> Option<PlainDelta<'a>> {
         let chunk: Self = serde_json::from_str(data).ok()?;
-        let Self { choices: [choice], usage: None, x_groq: None, error: None, error_message: None } = chunk else {
+        let Self { choices: [choice], usage: None, x_groq: None, error: None, error_message: None } = chunk
+        else {
             return None;
         };
         let PlainChoice { delta, finish_reason: None, usage: None } = choice else { return None };
-        let rest = [&delta.reasoning, &delta.thinking, &delta.refusal, &delta.tool_calls, &delta.function_call];
+        let rest =
+            [&delta.reasoning, &delta.thinking, &delta.refusal, &delta.tool_calls, &delta.function_call];
         rest.iter().all(|member| member.is_none()).then_some(delta)
     }
 }
@@ -303,10 +309,12 @@ impl Assembly {
 
     fn stop(&self) -> Result<Stop, Trouble> {
         let stop = match self.finish.as_deref() {
-            Some("stop" | "end_turn" | "tool_calls" | "tool_use" | "function_call" | "eos" | "stop_sequence") => {
-                Stop::End
+            Some(
+                "stop" | "end_turn" | "tool_calls" | "tool_use" | "function_call" | "eos" | "stop_sequence",
+            ) => Stop::End,
+            Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => {
+                Stop::MaxTokens
             }
-            Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => Stop::MaxTokens,
             Some("content_filter" | "refusal" | "safety") => Stop::Refusal,
             Some(other) => Stop::Unknown(other.to_owned()),
             None if !self.done => return Err(Trouble::CutOff),
@@ -330,7 +338,8 @@ fn text_of<'a>(member: &'a Option<Borrowed<'_>>) -> &'a str {
 
 fn usage_of(usage: &Value) -> Usage {
     let input = &usage["prompt_tokens_details"];
-    let number = |value: &Value| value.as_u64().or_else(|| value.as_f64().map(|number| number.max(0.0) as u64));
+    let number =
+        |value: &Value| value.as_u64().or_else(|| value.as_f64().map(|number| number.max(0.0) as u64));
     Usage {
         input: number(&usage["prompt_tokens"]).unwrap_or_default(),
         output: number(&usage["completion_tokens"]).unwrap_or_default(),

@@ -3,7 +3,8 @@ use super::*;
 use crate::cancel::Cancelled;
 use crate::model::failure::Trouble;
 use crate::model::{
-    Arguments, AssistantMessage, Call, Delta, Image, Listener, Message, Part, Reply, Stop, ToolResult, ToolSpec,
+    Arguments, AssistantMessage, Call, Delta, Image, Listener, Message, Part, Reply, Stop, ToolResult,
+    ToolSpec,
 };
 use crate::settings::Secret;
 use crate::settings::llm::Format;
@@ -36,7 +37,9 @@ impl Listener for Heard {
 }
 
 /// Decodes a body that comes in these pieces; also what was heard, and what is left of a broken reply.
-fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Result<Reply, Trouble>, Heard, AssistantMessage) {
+fn decode<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Result<Reply, Trouble>, Heard, AssistantMessage) {
     let (mut stream, mut heard) = (ReplyStream::default(), Heard::default());
     let all = || {
         for piece in pieces {
@@ -95,7 +98,10 @@ fn matches(pieces: &[&[u8]], expected: &Value) -> Result<(), String> {
         }
     };
     assert_eq!((&reply.message.text, &reply.message.reasoning), (&heard.text, &heard.reasoning));
-    assert_eq!(reply.message.calls.iter().map(|call| call.name.clone()).collect::<Vec<_>>().len(), heard.calls.len());
+    assert_eq!(
+        reply.message.calls.iter().map(|call| call.name.clone()).collect::<Vec<_>>().len(),
+        heard.calls.len()
+    );
     calls_match(&reply.message.calls, &expected["tool_calls"])?;
     let finish = match reply.stop {
         Stop::End if !reply.message.calls.is_empty() => "tool_calls",
@@ -243,7 +249,8 @@ fn delta(delta: Value, finish: Option<&str>) -> String {
 
 #[test]
 fn one_delta_in_is_one_delta_out() {
-    let chunks: Vec<String> = (0..100).map(|number| delta(json!({"content": format!("{number} ")}), None)).collect();
+    let chunks: Vec<String> =
+        (0..100).map(|number| delta(json!({"content": format!("{number} ")}), None)).collect();
     let chunks: Vec<&str> = chunks.iter().map(String::as_str).chain(["[DONE]"]).collect();
     let (reply, heard, _) = decode([stream_of(&chunks).as_slice()]);
     assert_eq!((reply.unwrap().stop, heard.deltas), (Stop::End, 100));
@@ -360,7 +367,8 @@ fn a_conversation_goes_out_in_this_form() {
         Message::Assistant(AssistantMessage::default()),
         Message::User(vec![Part::Text("a".into()), Part::Text("b".into())]),
     ];
-    let tools = [ToolSpec { name: "bash".into(), description: "runs".into(), schema: json!({"type": "object"}) }];
+    let tools =
+        [ToolSpec { name: "bash".into(), description: "runs".into(), schema: json!({"type": "object"}) }];
     let url = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}});
     assert_eq!(
         body(&OpenAi::new(&endpoint()), &messages, &tools),
@@ -388,7 +396,8 @@ fn a_conversation_goes_out_in_this_form() {
 
 #[test]
 fn settings_become_members_and_ours_stay_ours() {
-    let Value::Object(extra_body) = json!({"top_k": 3, "model": "evil", "stream": false, "temperature": 1.0}) else {
+    let Value::Object(extra_body) = json!({"top_k": 3, "model": "evil", "stream": false, "temperature": 1.0})
+    else {
         panic!("an object")
     };
     let endpoint = Endpoint {
@@ -411,7 +420,9 @@ fn bad_arguments_go_back_as_an_empty_object_and_unknown_members_as_they_came() {
     assert_eq!(sent["messages"][1]["tool_calls"][0]["function"]["arguments"], "{}");
     let signed = json!({"extra_content": {"google": {"thought_signature": "s"}}});
     let Value::Object(extra) = signed.clone() else { panic!("an object") };
-    let Message::Assistant(mut message) = with_calls(Arguments::Object(Map::new()), None) else { panic!("it is") };
+    let Message::Assistant(mut message) = with_calls(Arguments::Object(Map::new()), None) else {
+        panic!("it is")
+    };
     message.calls[0].extra = extra;
     let sent = body(&OpenAi::new(&endpoint()), &[Message::Assistant(message)], &[]);
     assert!(contains(&sent, &signed), "{sent}");
@@ -442,7 +453,11 @@ fn reasoning_goes_back_by_its_own_name_until_the_server_minds() {
 #[test]
 fn a_refused_option_is_left_out_or_renamed_once_and_for_all() {
     let mut openai = OpenAi::new(&Endpoint { max_tokens: Some(9), temperature: Some(0.0), ..endpoint() });
-    assert!(adapt(&mut openai, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", &[]));
+    assert!(adapt(
+        &mut openai,
+        "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+        &[]
+    ));
     let sent = body(&openai, &[], &[]);
     assert_eq!((sent.get("max_tokens"), &sent["max_completion_tokens"]), (None, &json!(9)));
     assert!(!adapt(&mut openai, "'max_completion_tokens' is too large", &[]), "both names were tried");

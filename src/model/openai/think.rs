@@ -24,7 +24,7 @@ enum Place {
 
 impl ThinkTags {
     /// Takes a piece of the reply's text.
-    pub(super) fn push<'a>(&mut self, piece: &'a str, emit: &mut impl FnMut(Delta<'_>)) {
+    pub(super) fn push(&mut self, piece: &str, emit: &mut impl FnMut(Delta<'_>)) {
         if self.place == Place::Text {
             return emit_some(Delta::Text, piece, emit);
         }
