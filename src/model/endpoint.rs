@@ -1,7 +1,7 @@
 //! A model behind HTTP: the wire format, the connection and the retries put together.
 use crate::cancel::CancelToken;
 use crate::model::failure::{Complaint, Ended, Trouble};
-use crate::model::http::{Client, HttpError, Post, Response};
+use crate::model::http::{Client, Post, Response};
 use crate::model::openai::{OpenAi, ReplyStream, knows_no_tools};
 use crate::model::retry::{self, Backoff};
 use crate::model::{AssistantMessage, Broken, Listener, Provider, Reply, Request};
@@ -43,12 +43,12 @@ impl EndpointProvider {
     /// The first answer with a good status.
     fn answer(&mut self, request: &Request<'_>, cancel: &CancelToken) -> Result<Response, Trouble> {
         loop {
-            let response = self.client.post(&self.post(request), cancel).map_err(Trouble::Http)?;
+            let response = self.client.post(&self.post(request), cancel)?;
             let (status, retry_after) = (response.status, response.retry_after);
             if (200..300).contains(&status) {
                 return Ok(response);
             }
-            let body = response.error_body().map_err(Trouble::Http)?;
+            let body = response.error_body()?;
             let mut complaint = Complaint::from_body(&body);
             if self.openai.adapt(status, &complaint, request) {
                 continue;
@@ -98,7 +98,6 @@ fn hear(mut response: Response, listener: &mut dyn Listener) -> Result<Reply, En
     let reply = match read {
         // However the connection ended, what counts is whether the reply had its own end mark.
         Ok(()) => stream.finish(listener),
-        Err(Trouble::Http(HttpError::Cancelled)) => Err(Trouble::Http(HttpError::Cancelled)),
         Err(Trouble::Http(broken)) if stream.is_ending() => {
             stream.finish(listener).map_err(|_| Trouble::Http(broken))
         }
@@ -118,7 +117,7 @@ fn read_to_end(
     let mut buffer = vec![0; 16 << 10];
     let mut received = 0;
     while !stream.is_done() {
-        let length = response.read(&mut buffer).map_err(Trouble::Http)?;
+        let length = response.read(&mut buffer)?;
         if length == 0 {
             break;
         }

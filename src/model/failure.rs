@@ -1,4 +1,5 @@
 //! What can go wrong with a model call, in words for the user, and whether another try may help.
+use crate::cancel::Cancelled;
 use crate::model::http::{self, HttpError};
 use crate::model::{AssistantMessage, Failure};
 use crate::settings::Secret;
@@ -30,6 +31,8 @@ pub(super) struct Ended {
 /// Why a try did not give a whole reply.
 #[derive(Debug, PartialEq)]
 pub(super) enum Trouble {
+    /// The token was cancelled.
+    Cancelled,
     /// No answer, or one that broke off.
     Http(HttpError),
     /// An answer with an error status.
@@ -69,7 +72,8 @@ impl Trouble {
     /// When another try may help.
     pub(super) fn retry(&self) -> Retry {
         match self {
-            Self::Http(error) => error.retry(),
+            Self::Http(HttpError::NoAnswer(_) | HttpError::Broken(_)) => Retry::Later,
+            Self::Http(HttpError::Silence(_)) => Retry::Once,
             Self::Status { status, complaint, retry_after } => {
                 let later = retry_after.map_or(Retry::Later, Retry::After);
                 let retried = is_retried(*status) && !complaint.is_quota();
@@ -77,6 +81,7 @@ impl Trouble {
             }
             Self::Told(complaint) if complaint.is_passing() => Retry::Later,
             Self::CutOff | Self::Empty => Retry::Later,
+            Self::Cancelled | Self::Http(HttpError::Cancelled | HttpError::Unusable(_)) => Retry::Never,
             Self::Told(_) | Self::NoReply(_) | Self::TooLarge(_) | Self::Unusable(_) => Retry::Never,
         }
     }
@@ -84,6 +89,7 @@ impl Trouble {
     /// It in words, without the key.
     pub(super) fn into_failure(self, key: Option<&Secret>) -> Failure {
         let (status, message) = match self {
+            Self::Cancelled => (None, HttpError::Cancelled.to_string()),
             Self::Http(error) => (None, error.to_string()),
             Self::Status { status, complaint, .. } => (Some(status), complaint.sentence(Some(status))),
             Self::Told(complaint) => (complaint.status, complaint.sentence(complaint.status)),
@@ -95,6 +101,21 @@ impl Trouble {
         };
         let message = masked(one_line(&message), key);
         Failure { status, message: clean_to(&message, 2 * WORDS_LIMIT).into_owned() }
+    }
+}
+
+impl From<HttpError> for Trouble {
+    fn from(error: HttpError) -> Self {
+        match error {
+            HttpError::Cancelled => Self::Cancelled,
+            other => Self::Http(other),
+        }
+    }
+}
+
+impl From<Cancelled> for Trouble {
+    fn from(_: Cancelled) -> Self {
+        Self::Cancelled
     }
 }
 

@@ -5,7 +5,7 @@
 //! cancelled; the body is read by the caller itself. A cancelled request is not sent: an agent that was shut
 //! down refuses the connection which the helper has just made.
 use crate::cancel::{CancelToken, HookGuard};
-use crate::model::failure::Retry;
+use crate::model::proxy;
 use crate::settings::Environment;
 use crate::settings::config::Net;
 use crossbeam_channel::{bounded, select};
@@ -51,17 +51,6 @@ pub(super) enum HttpError {
     Broken(String),
     /// The request can't be made, or must not be answered like this: the user has to change something.
     Unusable(String),
-}
-
-impl HttpError {
-    /// When another try may help.
-    pub(super) fn retry(&self) -> Retry {
-        match self {
-            Self::NoAnswer(_) | Self::Broken(_) => Retry::Later,
-            Self::Silence(_) => Retry::Once,
-            Self::Cancelled | Self::Unusable(_) => Retry::Never,
-        }
-    }
 }
 
 impl fmt::Display for HttpError {
@@ -144,7 +133,7 @@ impl Client {
             .http_status_as_error(false)
             .user_agent(concat!("bob/", env!("CARGO_PKG_VERSION")))
             .tls_config(TlsConfig::builder().root_certs(roots).build())
-            .proxy(proxy::for_url(url, &self.environment)?)
+            .proxy(proxy_for(url, &self.environment)?)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .max_response_header_size(HEADERS_LIMIT)
@@ -179,6 +168,16 @@ impl Client {
         }
         Ok(certificates)
     }
+}
+
+fn proxy_for(url: &str, environment: &Environment) -> Result<Option<Proxy>, HttpError> {
+    let Some(proxy) = proxy::for_origin(&origin(url), environment) else { return Ok(None) };
+    let unusable = |why: &str| HttpError::Unusable(format!("{} {why}", proxy.variable));
+    // ureq panics on a SOCKS proxy that it was not built for.
+    if proxy.address.to_ascii_lowercase().starts_with("socks") {
+        return Err(unusable("names a SOCKS proxy, which is not supported"));
+    }
+    Proxy::new(proxy.address).map(Some).map_err(|_| unusable("holds no address of a proxy"))
 }
 
 /// Why there is no response.
@@ -248,7 +247,9 @@ fn refusal(error: ureq::Error, url: &str, net: &Net, cancel: &CancelToken) -> Re
     let no_answer = |what: String| HttpError::NoAnswer(what);
     Refusal::Other(match error {
         Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-            return Refusal::Certificate(no_answer(format!("no secure connection to {place}: {error}")));
+            return Refusal::Certificate(no_answer(format!(
+                "no secure connection to {place}: {error} (a private CA belongs in net.caFile)"
+            )));
         }
         Error::Io(error) => no_answer(format!("no answer from {place}: {error}")),
         Error::HostNotFound => no_answer(format!("no answer from {place}: there is no such host")),
@@ -264,8 +265,9 @@ fn refusal(error: ureq::Error, url: &str, net: &Net, cancel: &CancelToken) -> Re
         Error::Http(_) if url.parse::<Uri>().is_ok() => {
             HttpError::Unusable("the API key holds characters that no HTTP header can carry".into())
         }
+        // Not shown: where a URL can't be taken apart, nobody knows where its password is.
         Error::BadUri(_) | Error::Http(_) => {
-            HttpError::Unusable(format!("the base URL can't be used: {place}"))
+            HttpError::Unusable("the base URL is no address that can be called".into())
         }
         Error::LargeResponseHeader(..) => HttpError::Unusable(format!(
             "{place} answers with more than {} KiB of headers",
@@ -469,48 +471,5 @@ impl<T: Transport> Transport for Limited<T> {
 
     fn is_tls(&self) -> bool {
         self.inner.is_tls()
-    }
-}
-
-mod proxy {
-    //! Which proxy, from the environment.
-    use super::{Environment, HttpError, Proxy, origin};
-
-    /// The proxy for requests to `url`: `HTTPS_PROXY` or `HTTP_PROXY` by its scheme, else `ALL_PROXY`, unless
-    /// `NO_PROXY` names the host. Lower-case names count before upper-case ones.
-    pub(super) fn for_url(url: &str, environment: &Environment) -> Result<Option<Proxy>, HttpError> {
-        let origin = origin(url);
-        let (scheme, authority) = origin.split_once("://").unwrap_or(("http", &origin));
-        let either = |name: &'static str| {
-            let value = environment.get(&name.to_lowercase()).or_else(|| environment.get(name))?;
-            Some((name, value.trim()))
-        };
-        let own = if scheme.eq_ignore_ascii_case("https") { "HTTPS_PROXY" } else { "HTTP_PROXY" };
-        let Some((name, address)) = either(own).or_else(|| either("ALL_PROXY")) else { return Ok(None) };
-        if either("NO_PROXY").is_some_and(|(_, list)| is_excepted(authority, list)) {
-            return Ok(None);
-        }
-        // ureq panics on a SOCKS proxy that it was not built for.
-        if address.to_ascii_lowercase().starts_with("socks") {
-            return Err(HttpError::Unusable(format!("{name} names a SOCKS proxy, which is not supported")));
-        }
-        let proxy = Proxy::new(address)
-            .map_err(|_| HttpError::Unusable(format!("{name} holds no address of a proxy")))?;
-        Ok(Some(proxy))
-    }
-
-    /// Whether a list of `host`, `.domain`, `*.domain`, each with or without a port, or `*` names this host.
-    pub(super) fn is_excepted(authority: &str, list: &str) -> bool {
-        let authority = authority.to_lowercase();
-        let host = match authority.rsplit_once(':') {
-            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-            _ => &authority,
-        };
-        list.split([',', ' ']).map(|entry| entry.trim().to_lowercase()).any(|entry| {
-            let domain = entry.trim_start_matches('*').trim_start_matches('.');
-            let below = |name: &str| name.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
-            entry == "*"
-                || !domain.is_empty() && [host, &authority].iter().any(|name| *name == domain || below(name))
-        })
     }
 }

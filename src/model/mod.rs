@@ -7,6 +7,7 @@ mod endpoint;
 mod failure;
 mod http;
 mod openai;
+mod proxy;
 mod retry;
 mod sse;
 

@@ -1,8 +1,6 @@
 //! Tries again what may go better the next time, as long as nothing of a reply was shown.
 use crate::cancel::{CancelToken, Cancelled};
-use crate::model::failure::Trouble;
-use crate::model::failure::{Ended, Retry};
-use crate::model::http::HttpError;
+use crate::model::failure::{Ended, Retry, Trouble};
 use crate::model::{AssistantMessage, Broken, Delta, Listener, Reply, Why};
 use crate::settings::Secret;
 use std::hash::{BuildHasher, RandomState};
@@ -69,7 +67,7 @@ pub(super) fn until_whole(
             Ok(reply) => return Ok(reply),
             Err(ended) => ended,
         };
-        if cancel.is_cancelled() || trouble == Trouble::Http(HttpError::Cancelled) {
+        if cancel.is_cancelled() || trouble == Trouble::Cancelled {
             return Err(cancelled(partial));
         }
         let retry = match trouble.retry() {
@@ -106,5 +104,30 @@ impl Listener for Watched<'_> {
 
     fn pause(&mut self, why: &str, wait: Duration) -> Result<(), Cancelled> {
         self.listener.pause(why, wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_with_jitter_to_their_limit_and_the_tries_end() {
+        let backoff = Backoff { tries: 12, ..Backoff::default() };
+        for (made, seconds) in [(1, 0.5), (2, 1.0), (3, 2.0), (4, 4.0), (8, 30.0), (11, 30.0)] {
+            for _ in 0..100 {
+                let wait = backoff.wait(Retry::Later, made).unwrap().as_secs_f64();
+                assert!((0.75 * seconds..=1.25 * seconds).contains(&wait), "{made}: {wait}");
+            }
+        }
+        assert_eq!(backoff.wait(Retry::Later, 12), None);
+        assert_eq!(backoff.wait(Retry::Never, 1), None);
+        assert_eq!(Backoff::default().wait(Retry::After(Duration::MAX), 5), None);
+    }
+
+    #[test]
+    fn jitter_differs_from_time_to_time() {
+        let first = jitter();
+        assert!((0..100).any(|_| jitter() != first));
     }
 }

@@ -16,6 +16,9 @@ Try one of these:\n\
 - `run COMMAND` runs a command\n\n\
 To talk to a real model, sign in with `bob --login`.\n";
 
+/// What may stand around a file's name in a prompt.
+const QUOTES: [char; 5] = ['`', '"', '\'', ',', ';'];
+
 /// The reply to a conversation.
 pub(super) fn reply_to(request: &Request<'_>) -> ScriptedReply {
     let prompt = request.messages.iter().rev().find(|message| matches!(message, Message::User(_)));
@@ -30,7 +33,7 @@ pub(super) fn reply_to(request: &Request<'_>) -> ScriptedReply {
 fn begin(prompt: &str) -> ScriptedReply {
     let (verb, rest) = split_word(prompt);
     let (file, text) = split_word(rest);
-    let file = file.trim_matches(['`', '"', '\'']);
+    let file = file.trim_matches(QUOTES);
     match (verb.to_lowercase().trim_end_matches([':', ',']), file) {
         ("list" | "ls", _) => call("I list the files here.", "bash", json!({"command": "ls -la"})),
         ("run", "") => say("Which command? Say `run COMMAND`.\n"),
@@ -57,7 +60,7 @@ fn after(result: &ToolResult, prompt: &str) -> ScriptedReply {
     }
     let (verb, rest) = split_word(prompt);
     if verb.eq_ignore_ascii_case("edit") && result.name == "read_file" {
-        return edit(split_word(rest).0.trim_matches(['`', '"', '\'']), &result.output);
+        return edit(split_word(rest).0.trim_matches(QUOTES), &result.output);
     }
     let lines = result.output.lines().count();
     say(&format!(

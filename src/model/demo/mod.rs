@@ -5,7 +5,6 @@ mod script;
 
 use crate::cancel::CancelToken;
 use crate::model::failure::{Complaint, Ended, Trouble};
-use crate::model::http::HttpError;
 use crate::model::retry::{self, Backoff};
 use crate::model::{AssistantMessage, Broken, Call, Delta, Listener, Provider, Reply, Request, Stop, Usage};
 use crossbeam_channel::select;
@@ -85,7 +84,7 @@ struct Play<'a> {
 
 impl Play<'_> {
     fn step(&mut self, step: Step) -> Result<(), Trouble> {
-        self.cancel.check().map_err(|_| Trouble::Http(HttpError::Cancelled))?;
+        self.cancel.check()?;
         match step {
             Step::Text(pieces) => pieces.iter().try_for_each(|piece| self.text(piece)),
             Step::Repeat { text, times } => (0..times).try_for_each(|_| self.text(&text)),
@@ -113,7 +112,7 @@ impl Play<'_> {
     }
 
     fn text(&mut self, piece: &str) -> Result<(), Trouble> {
-        self.cancel.check().map_err(|_| Trouble::Http(HttpError::Cancelled))?;
+        self.cancel.check()?;
         if !piece.is_empty() {
             self.message.text.push_str(piece);
             self.listener.delta(Delta::Text(piece));
@@ -123,7 +122,7 @@ impl Play<'_> {
 
     fn wait(&self, wait: Duration) -> Result<(), Trouble> {
         select! {
-            recv(self.cancel.fired()) -> _ => Err(Trouble::Http(HttpError::Cancelled)),
+            recv(self.cancel.fired()) -> _ => Err(Trouble::Cancelled),
             default(wait) => Ok(()),
         }
     }

@@ -72,7 +72,7 @@ fn it_calls_the_tools_that_are_asked_for() {
     for (prompt, name, arguments) in [
         ("list the files", "bash", json!({"command": "ls -la"})),
         ("Run `cargo test`", "bash", json!({"command": "cargo test"})),
-        ("read `src/main.rs`, please", "read_file", json!({"path": "src/main.rs`,"})),
+        ("read `src/main.rs`, please", "read_file", json!({"path": "src/main.rs"})),
         ("read src/main.rs", "read_file", json!({"path": "src/main.rs"})),
         ("write a.txt some text", "write_file", json!({"path": "a.txt", "content": "some text\n"})),
         ("edit a.txt", "read_file", json!({"path": "a.txt"})),

@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn an_id_may_come_late_or_again() {
-        let whole = call("c1", "a", json!({"k": 1}));
+        let whole = [call("c1", "a", json!({"k": 1}))];
         for fragments in [
             [fragment(Some(0), None, Some("a"), "{\"k\""), fragment(Some(0), Some("c1"), None, ":1}")],
             [
@@ -210,7 +210,7 @@ mod tests {
                 fragment(Some(0), Some("c1"), Some("a"), "{\"k\":1}"),
             ],
         ] {
-            assert_eq!(calls(&fragments), [whole.clone()], "{fragments:?}");
+            assert_eq!(calls(&fragments), whole, "{fragments:?}");
         }
     }
 

@@ -18,9 +18,6 @@ use std::collections::HashSet;
 const OURS: &[&str] =
     &["model", "messages", "input", "system", "tools", "tool_choice", "stream", "store", "mcp_servers"];
 
-/// The two names of a reply's limit; servers know either or both.
-const LIMIT_NAMES: [&str; 2] = ["max_tokens", "max_completion_tokens"];
-
 /// How to talk to one server; what it turned out not to take is remembered.
 pub(super) struct OpenAi {
     url: String,
@@ -97,19 +94,13 @@ impl OpenAi {
         if !self.first_time(name) {
             return false;
         }
-        let other = LIMIT_NAMES
-            .iter()
-            .find(|_| LIMIT_NAMES.contains(&name))
-            .and_then(|_| LIMIT_NAMES.iter().copied().find(|other| *other != name));
-        match other {
-            Some(other) if self.tried.contains(other) => false,
-            Some(other) => {
-                let value = self.options.remove(name).unwrap_or_default();
-                self.options.insert(other.to_owned(), value);
-                true
-            }
-            None => self.options.remove(name).is_some(),
+        let Some(other) = other_name(name) else { return self.options.remove(name).is_some() };
+        if self.tried.contains(other) {
+            return false;
         }
+        let value = self.options.remove(name).unwrap_or_default();
+        self.options.insert(other.to_owned(), value);
+        true
     }
 
     fn adapt_schemas(&mut self, words: &str, request: &Request<'_>) -> bool {
@@ -121,6 +112,15 @@ impl OpenAi {
 
     fn first_time(&mut self, change: &str) -> bool {
         self.tried.insert(change.to_owned())
+    }
+}
+
+/// A reply's limit has two names; servers know either or both.
+fn other_name(option: &str) -> Option<&'static str> {
+    match option {
+        "max_tokens" => Some("max_completion_tokens"),
+        "max_completion_tokens" => Some("max_tokens"),
+        _ => None,
     }
 }
 
@@ -161,7 +161,7 @@ fn options(endpoint: &Endpoint) -> Map<String, Value> {
     set("stream", json!(true));
     set("stream_options", json!({"include_usage": true}));
     if let Some(limit) = endpoint.max_tokens {
-        set(LIMIT_NAMES[0], json!(limit));
+        set("max_tokens", json!(limit));
     }
     if let Some(temperature) = endpoint.temperature {
         set("temperature", json!(temperature));

@@ -243,6 +243,7 @@ fn stream_of(chunks: &[&str]) -> Vec<u8> {
     chunks.iter().flat_map(|chunk| format!("data: {chunk}\n\n").into_bytes()).collect()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it reads better with `json!` in the call")]
 fn delta(delta: Value, finish: Option<&str>) -> String {
     json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}).to_string()
 }

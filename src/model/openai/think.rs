@@ -116,12 +116,16 @@ mod tests {
 
     #[track_caller]
     fn check(reply: &str, text: &str, reasoning: &str) {
-        for first in (0..=reply.len()).filter(|at| reply.is_char_boundary(*at)) {
-            for second in (first..=reply.len()).filter(|at| reply.is_char_boundary(*at)) {
-                let pieces = [&reply[..first], &reply[first..second], &reply[second..]];
+        for (first, rest) in splits(reply) {
+            for (second, third) in splits(rest) {
+                let pieces = [first, second, third];
                 assert_eq!(told(pieces), (text.to_owned(), reasoning.to_owned()), "{pieces:?}");
             }
         }
+    }
+
+    fn splits(text: &str) -> impl Iterator<Item = (&str, &str)> {
+        (0..=text.len()).filter_map(|at| text.split_at_checked(at))
     }
 
     #[test]
