@@ -1,0 +1,57 @@
+//! What Bob costs, beside a plain program that does the least that has to be done, measured in the same run.
+//!
+//! `make bench` builds the release binary and runs this; `BOB` names the binary. Every row prints what it measured,
+//! its target and `miss` where it misses; the exit code is 0 either way, since a busy machine is not a bug.
+#![expect(clippy::print_stdout, reason = "a table on stdout is what it makes")]
+
+mod floors;
+mod peer;
+mod rows;
+#[path = "../support/mod.rs"]
+mod support;
+mod table;
+
+use std::path::PathBuf;
+use std::time::Duration;
+use table::Row;
+
+/// What a group of rows may take before something must be hung.
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("floor", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return floors::run(rest);
+    }
+    let bob = std::env::var_os("BOB").map_or_else(|| env!("CARGO_BIN_EXE_bob").into(), PathBuf::from);
+    println!("{}\n\n{}", bob.display(), table::header());
+    for group in [
+        rows::start,
+        rows::throughput,
+        rows::first_delta,
+        rows::cancel_while_the_model_works,
+        rows::cancel_elsewhere,
+        rows::end_of_input,
+        rows::shell_turn,
+        rows::memory,
+        rows::unread_client,
+        rows::size,
+    ] {
+        let watch = watchdog();
+        group(&bob).iter().for_each(|row: &Row| println!("{row}"));
+        drop(watch);
+    }
+}
+
+/// Ends the program when what it returns is not dropped in time: a hung child is not waited for.
+fn watchdog() -> crossbeam_channel::Sender<()> {
+    let (watch, done) = crossbeam_channel::bounded(0);
+    support::spawn("watchdog", move || {
+        if done.recv_timeout(LIMIT) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
+            println!("nothing for {LIMIT:?}: hung");
+            #[expect(clippy::exit, clippy::disallowed_methods, reason = "the main thread sits in a read")]
+            std::process::exit(1);
+        }
+    });
+    watch
+}
