@@ -160,7 +160,9 @@ mod tests {
                 source.cancel();
             }
             let counted = runs.clone();
-            let _guard = source.token().on_cancel(move || drop(counted.fetch_add(1, SeqCst)));
+            let _guard = source.token().on_cancel(move || {
+                counted.fetch_add(1, SeqCst);
+            });
             source.cancel();
             source.cancel();
             assert_eq!(runs.load(SeqCst), 1, "late: {late}");

@@ -2,11 +2,19 @@
 //!
 //! The rooms, from the top; each imports only from its own layer or from below (`ARCHITECTURE.md`).
 
+pub mod cli;
+pub mod server;
+
+pub mod session;
+
+pub mod mcp;
+pub mod model;
+pub mod tools;
+
+pub mod settings;
+
 pub mod cancel;
 pub mod files;
-pub mod model;
 pub mod process;
-pub mod session;
-pub mod settings;
 pub mod text;
-pub mod tools;
+pub mod wire;

@@ -1,3 +1,6 @@
-//! The program's summary.
+//! `bob`: see [`bob::cli`].
+use std::process::ExitCode;
 
-fn main() {}
+fn main() -> ExitCode {
+    bob::cli::run(std::env::args_os()).into()
+}

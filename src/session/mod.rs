@@ -1,6 +1,131 @@
-//! A session: what the client sends it, what the model is told, what happens in between.
+//! A session: its worker, its history, its turns.
+pub mod busy;
+pub mod calls;
+pub mod commands;
+pub mod gate;
 mod image;
 pub mod instructions;
 mod links;
 pub mod mentions;
+pub mod opening;
+pub mod permission;
 pub mod prompt;
+pub mod speaker;
+pub mod turn;
+pub mod worker;
+
+pub use prompt::Prompt;
+
+use crate::model::{Message, Provider, ToolSpec};
+use crate::session::permission::Permissions;
+use crate::settings::Environment;
+use crate::settings::config::{Flags, ProcessSettings};
+use crate::tools::{Tool, Workspace};
+use crate::wire::acp::{ModeInfo, SessionId};
+use crate::wire::outbox::Outbox;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What all sessions of the process share.
+pub struct Context {
+    /// To the client.
+    pub outbox: Outbox,
+    /// The turn gate.
+    pub gate: gate::Gate,
+    /// Settings of the process.
+    pub process: ProcessSettings,
+    /// The environment as it was when the process started.
+    pub environment: Environment,
+    /// Bob's folder of the user; `None` where there is no home.
+    pub user_folder: Option<PathBuf>,
+    /// The user's `config.json`, or the file of `--config`.
+    pub config_file: Option<PathBuf>,
+    /// What the command line says over it.
+    pub flags: Flags,
+    /// Told once by each worker, as the last thing but its replies.
+    pub ended: Box<dyn Fn(Ended) + Send + Sync>,
+    /// For `call_N`.
+    pub calls: Counter,
+    /// For `msg_N`.
+    pub messages: Counter,
+}
+
+/// A worker is gone.
+#[derive(Debug)]
+pub struct Ended {
+    /// Whose.
+    pub id: SessionId,
+    /// Why.
+    pub how: HowEnded,
+}
+
+/// Why a worker is gone.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum HowEnded {
+    /// Its session was closed, or the process ends.
+    Closed,
+    /// Its session could not be opened.
+    NotOpened,
+    /// A panic.
+    Failed,
+}
+
+/// Numbers from 1, unique in the process.
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// The next one.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Relaxed) + 1
+    }
+}
+
+/// Params of `session/new`, checked as far as that goes without the disk.
+#[derive(Debug)]
+pub struct NewSession {
+    /// Absolute.
+    pub cwd: PathBuf,
+    /// Absolute: further roots for the tools.
+    pub additional_directories: Vec<PathBuf>,
+    /// The names of the MCP servers the client wants started.
+    pub mcp_servers: Vec<String>,
+}
+
+/// What only the session's worker touches.
+pub struct Session {
+    /// Its name.
+    pub id: SessionId,
+    /// Where it works.
+    pub workspace: Workspace,
+    /// The conversation.
+    pub history: Vec<Message>,
+    /// The model.
+    pub provider: Box<dyn Provider>,
+    /// The model's name.
+    pub model: String,
+    /// The system prompt.
+    pub system: String,
+    /// What the model may call.
+    pub tools: Vec<Box<dyn Tool>>,
+    /// Their specs, in the same order.
+    pub specs: Vec<ToolSpec>,
+    /// What may be done without asking.
+    pub permissions: Permissions,
+    /// What `session/set_mode` last named: a mode of ours or the client's own.
+    pub mode_id: String,
+    /// `turns.maxModelCalls`.
+    pub max_model_calls: u32,
+    /// What the user is to be told at the next prompt.
+    pub notices: Vec<String>,
+}
+
+/// The modes a client may offer.
+pub const MODES: &[ModeInfo] = &[
+    ModeInfo { id: "ask", name: "Ask", description: "Asks before every command, read and write" },
+    ModeInfo {
+        id: "full-access",
+        name: "Full access",
+        description: "Runs commands and changes files without asking",
+    },
+];

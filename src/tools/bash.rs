@@ -219,7 +219,7 @@ mod tests {
             cwd: "/".into(),
             roots: vec!["/".into()],
             home: None,
-            user_folder: "/nonexistent".into(),
+            user_folder: None,
             bash_timeout: Duration::from_secs(60),
             bash_max_output: 30_000,
             hidden_variables: vec!["BOB_TEST_SECRET".into()],

@@ -22,6 +22,20 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The names of the built-in tools, which no MCP server may bear.
+pub const NAMES: &[&str] = &["bash", "read_file", "write_file", "edit_file", "read_skill"];
+
+/// The built-in tools, in the order they are offered.
+pub fn built_in() -> Vec<Box<dyn Tool>> {
+    vec![
+        Box::new(bash::Bash),
+        Box::new(read::ReadFile),
+        Box::new(write::WriteFile),
+        Box::new(edit::EditFile),
+        Box::new(skill::ReadSkill),
+    ]
+}
+
 /// A tool the model may call.
 pub trait Tool: Send + Sync {
     /// Its name, description and schema, as offered to the model.
@@ -158,8 +172,8 @@ pub struct Workspace {
     pub roots: Vec<PathBuf>,
     /// The user's home, for `~`.
     pub home: Option<PathBuf>,
-    /// The user's folder of Bob's, `~/.bob` by default.
-    pub user_folder: PathBuf,
+    /// The user's folder of Bob's, `~/.bob` by default; `None` without a home.
+    pub user_folder: Option<PathBuf>,
     /// How long a command may run if the model names no limit.
     pub bash_timeout: Duration,
     /// Characters of a command's output kept for the model.

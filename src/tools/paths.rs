@@ -112,8 +112,9 @@ pub fn judge(path: &Path, workspace: &Workspace, purpose: Purpose) -> Place {
     let relative = workspace.roots.iter().filter_map(|root| path.strip_prefix(root).ok());
     // By the outermost of the roots, so that one inside another hides no name.
     let inside = relative.max_by_key(|relative| relative.components().count());
+    let users = workspace.user_folder.as_ref().map(|folder| resolve(folder).unwrap_or(folder.clone()));
     let protected = has_protected_name(inside.unwrap_or(path), purpose)
-        || is_below(path, &resolve(&workspace.user_folder).unwrap_or(workspace.user_folder.clone()));
+        || users.is_some_and(|folder| is_below(path, &folder));
     Place { inside_roots: inside.is_some(), protected }
 }
 

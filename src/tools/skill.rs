@@ -50,12 +50,9 @@ pub fn list(workspace: &Workspace) -> Vec<Skill> {
 /// Each skill with its instructions.
 fn scan(workspace: &Workspace, mut skipped: impl FnMut(&Path, &io::Error)) -> Vec<(Skill, String)> {
     let mut skills: Vec<(Skill, String)> = Vec::new();
-    let folders = [
-        (&workspace.cwd, ".bob/skills"),
-        (&workspace.cwd, ".agents/skills"),
-        (&workspace.user_folder, "skills"),
-    ];
-    for (root, folder) in folders {
+    let users = workspace.user_folder.iter().map(|folder| (folder, "skills"));
+    let folders = [(&workspace.cwd, ".bob/skills"), (&workspace.cwd, ".agents/skills")];
+    for (root, folder) in folders.into_iter().chain(users) {
         let folder = Path::new(folder);
         let names = files::names_below(root, folder, FOLDER_ENTRIES);
         for name in report(names, &root.join(folder), &mut skipped).unwrap_or_default() {

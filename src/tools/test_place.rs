@@ -27,7 +27,7 @@ impl TestPlace {
             cwd: root.join("project"),
             roots: vec![root.join("project")],
             home: Some(root.join("home")),
-            user_folder: root.join("home/.bob"),
+            user_folder: Some(root.join("home/.bob")),
             bash_timeout: Duration::from_secs(60),
             bash_max_output: 30_000,
             hidden_variables: Vec::new(),

@@ -1,0 +1,170 @@
+//! The command line as typed.
+use crate::settings::config::Mode;
+use crate::wire::acp::SessionId;
+use log::LevelFilter;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Told on `--help`, and when something was not understood.
+pub const USAGE: &str = "\
+Bob, a coding agent for editors that speak the Agent Client Protocol.
+
+usage: bob --acp [options]      serve one client on stdin and stdout
+       bob --version | --help
+
+  --acp, -acp       ACP: JSON-RPC, one message a line; --stdio may follow
+  --script [ID]     for heredocs: the first session/new is called ID (default: script),
+                    prompts line up, the end of input lets them finish
+  --mode ID         permission mode of new sessions: ask (default), full-access
+  --config FILE     read in place of ~/.bob/config.json
+  -C DIR            change to DIR first
+  --log-file FILE   write the log there too
+  -v, -q            log more, log less
+
+environment: LLM_PROVIDER (default OPENAI; DEMO needs nothing else), and of that provider
+             <P>_API_KEY, <P>_BASE_URL, <P>_MODEL
+";
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Command {
+    /// Be a server.
+    Serve(Arguments),
+    /// `--help`.
+    Help,
+    /// `--version`.
+    Version,
+}
+
+/// How to be a server.
+#[derive(Debug)]
+pub struct Arguments {
+    /// `--script [ID]`.
+    pub script: Option<SessionId>,
+    /// `--mode ID`.
+    pub mode: Option<Mode>,
+    /// `--config FILE`.
+    pub config_file: Option<PathBuf>,
+    /// `-C DIR`.
+    pub directory: Option<PathBuf>,
+    /// `--log-file FILE`.
+    pub log_file: Option<PathBuf>,
+    /// `-v`, `-q`.
+    pub log_level: LevelFilter,
+}
+
+/// Understands the arguments, the program's name first.
+///
+/// # Errors
+/// A line that says what was not understood.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
+    let mut typed = arguments.into_iter().skip(1).peekable();
+    let (mut acp, mut stdio) = (false, false);
+    let mut parsed = Arguments {
+        script: None,
+        mode: None,
+        config_file: None,
+        directory: None,
+        log_file: None,
+        log_level: LevelFilter::Info,
+    };
+    while let Some(argument) = typed.next() {
+        let (name, mut value) = split(&argument);
+        let mut value_of =
+            |name: &str| value.take().or_else(|| typed.next()).ok_or_else(|| format!("{name} needs a value"));
+        match name.as_str() {
+            "--mode" => parsed.mode = Some(mode(&value_of("--mode")?)?),
+            "--config" => parsed.config_file = Some(value_of("--config")?.into()),
+            "-C" => parsed.directory = Some(value_of("-C")?.into()),
+            "--log-file" => parsed.log_file = Some(value_of("--log-file")?.into()),
+            "--script" => {
+                let id =
+                    value.take().or_else(|| typed.next_if(|next| !next.as_encoded_bytes().starts_with(b"-")));
+                parsed.script = Some(script_id(id)?);
+            }
+            "--acp" | "-acp" => acp = true,
+            "--stdio" => stdio = true,
+            "-v" => parsed.log_level = LevelFilter::Debug,
+            "-q" => parsed.log_level = LevelFilter::Warn,
+            "--help" | "-h" => return Ok(Command::Help),
+            "--version" | "-V" => return Ok(Command::Version),
+            other => return Err(format!("unknown argument: {other}")),
+        }
+        if value.is_some() {
+            return Err(format!("{name} takes no value"));
+        }
+    }
+    match acp {
+        true => Ok(Command::Serve(parsed)),
+        false if stdio => Err("--stdio goes with --acp".into()),
+        false if parsed.script.is_some() => Err("--script goes with --acp".into()),
+        false => Err("nothing to do: --acp starts the server".into()),
+    }
+}
+
+/// `--name=value` apart.
+fn split(argument: &OsString) -> (String, Option<OsString>) {
+    let text = argument.to_string_lossy();
+    match text.split_once('=').filter(|(name, _)| name.starts_with("--")) {
+        Some((name, value)) => (name.to_string(), Some(value.into())),
+        None => (text.into_owned(), None),
+    }
+}
+
+fn mode(id: &OsString) -> Result<Mode, String> {
+    let id = id.to_string_lossy();
+    id.parse().map_err(|error| format!("--mode {id}: {error}"))
+}
+
+fn script_id(id: Option<OsString>) -> Result<SessionId, String> {
+    let id = id.unwrap_or_else(|| "script".into());
+    let id = id.to_string_lossy();
+    SessionId::parse(&id).ok_or_else(|| format!("--script {id}: must be 1 to 64 of A-Z a-z 0-9 _ -"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, String> {
+        parse(std::iter::once("bob").chain(line.split_whitespace()).map(OsString::from))
+    }
+
+    fn served(line: &str) -> Arguments {
+        match parsed(line) {
+            Ok(Command::Serve(arguments)) => arguments,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_ways_to_start_a_server() {
+        for line in
+            ["--acp", "-acp", "--acp --stdio", "--stdio --acp", "--acp -C / --config=x -v --log-file y"]
+        {
+            served(line);
+        }
+        assert_eq!(served("--acp --script").script.unwrap().as_str(), "script");
+        assert_eq!(served("--script a1 --acp").script.unwrap().as_str(), "a1");
+        assert_eq!(served("--script --acp").script.unwrap().as_str(), "script");
+        assert_eq!(served("--acp --mode full-access").mode, Some(Mode::FullAccess));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_said() {
+        for (line, why) in [
+            ("", "--acp"),
+            ("--stdio", "--stdio goes with"),
+            ("--script", "--script goes with"),
+            ("--acp --nonsense", "--nonsense"),
+            ("--acp extra", "extra"),
+            ("--acp --script a/b", "a/b"),
+            ("--acp --mode wild", "wild"),
+            ("--acp --config", "needs a value"),
+            ("--acp=1", "takes no value"),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.contains(why), "{line}: {error}");
+        }
+    }
+}

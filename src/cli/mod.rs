@@ -1,0 +1,97 @@
+//! The command line: what was typed, and what it means.
+pub mod arguments;
+
+use crate::server::{self, Options};
+use crate::settings::Environment;
+use crate::settings::config::Flags;
+use arguments::{Arguments, Command, USAGE};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// How the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitCode {
+    /// 0: all went well.
+    Success,
+    /// 1: it could not be done.
+    Failure,
+    /// 2: it was not understood.
+    Usage,
+    /// What the server says.
+    Server(u8),
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(match code {
+            ExitCode::Success => 0,
+            ExitCode::Failure => 1,
+            ExitCode::Usage => 2,
+            ExitCode::Server(code) => code,
+        })
+    }
+}
+
+/// Does what the command line says.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match arguments::parse(arguments) {
+        Err(why) => {
+            say(&mut io::stderr(), &format!("bob: {why}\n\n{USAGE}"));
+            ExitCode::Usage
+        }
+        Ok(Command::Help) => print(USAGE),
+        Ok(Command::Version) => print(&format!("bob {}\n", env!("CARGO_PKG_VERSION"))),
+        Ok(Command::Serve(arguments)) => match serve(arguments) {
+            Ok(code) => ExitCode::Server(code),
+            Err(why) => {
+                say(&mut io::stderr(), &format!("bob: {why}\n"));
+                ExitCode::Failure
+            }
+        },
+    }
+}
+
+/// A broken pipe is no error of ours.
+fn say(to: &mut impl Write, text: &str) {
+    let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+}
+
+#[expect(clippy::disallowed_methods, reason = "no server runs: stdout is nobody's yet")]
+fn print(text: &str) -> ExitCode {
+    say(&mut io::stdout(), text);
+    ExitCode::Success
+}
+
+fn serve(arguments: Arguments) -> Result<u8, String> {
+    if let Some(directory) = &arguments.directory {
+        enter(directory)?;
+    }
+    let options = Options {
+        environment: Environment::of_process(),
+        config_file: arguments.config_file.as_deref().map(existing).transpose()?,
+        flags: Flags { mode: arguments.mode, script: arguments.script.is_some() },
+        script: arguments.script,
+        log_level: arguments.log_level,
+        log_file: arguments.log_file.as_deref().map(open_log).transpose()?,
+    };
+    server::run(options).map_err(|error| format!("the server can't start: {error}"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place, before there is a second thread")]
+fn enter(directory: &Path) -> Result<(), String> {
+    std::env::set_current_dir(directory).map_err(|error| format!("-C {}: {error}", directory.display()))
+}
+
+/// The user's own file may be absent; one that was named may not.
+fn existing(path: &Path) -> Result<PathBuf, String> {
+    let existing = path.metadata().and_then(|_| std::path::absolute(path));
+    existing.map_err(|error| format!("--config {}: {error}", path.display()))
+}
+
+fn open_log(path: &Path) -> Result<File, String> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    file.map_err(|error| format!("--log-file {}: {error}", path.display()))
+}

@@ -1,0 +1,213 @@
+//! A line of input as what it asks for: params are checked here, so that the dispatcher only routes.
+use crate::mcp;
+use crate::session::{NewSession, Prompt};
+use crate::tools;
+use crate::wire::acp::SessionId;
+use crate::wire::jsonrpc::{self, Id, Message, RpcError};
+use crate::wire::outbox::{Answer, RefusedByClient};
+use crate::wire::params::{
+    ParamError, array, members, non_empty, object, optional, params, required, string, typed,
+};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::path::PathBuf;
+
+/// One line, decoded.
+pub enum Incoming {
+    /// To be answered.
+    Request {
+        /// Echoed.
+        id: Id,
+        /// For the error before `initialize`.
+        method: String,
+        /// What it asks for, or what is wrong with it. An unknown method is told before the handshake is
+        /// missed, wrong params after.
+        request: Result<Request, RpcError>,
+    },
+    /// `session/cancel`.
+    Cancel(SessionId),
+    /// `$/cancel_request`, for a request of the client's.
+    CancelRequest(Id),
+    /// To a question of ours; `None`: it names none.
+    Answer(Option<Id>, Answer),
+    /// Neither; answered with an error.
+    Bad {
+        /// If there is a usable one.
+        id: Option<Id>,
+        /// Why.
+        error: RpcError,
+    },
+    /// Nothing to do.
+    Ignored,
+}
+
+/// What a request asks for.
+pub enum Request {
+    /// `initialize`.
+    Initialize(Client),
+    /// `authenticate`: there is nothing to do.
+    Authenticate,
+    /// `session/new`.
+    NewSession(NewSession),
+    /// `session/prompt`.
+    Prompt(SessionId, Prompt),
+    /// `session/set_mode`.
+    SetMode(SessionId, String),
+    /// `session/close`.
+    Close(SessionId),
+    /// `session/cancel` sent as a request.
+    Cancel(SessionId),
+}
+
+/// Who the client says it is.
+pub struct Client {
+    /// `clientInfo.name`.
+    pub name: String,
+    /// `clientInfo.version`.
+    pub version: String,
+    /// The protocol version it asked for, in its digits.
+    pub protocol: String,
+}
+
+/// Decodes one line that is not blank.
+pub fn decode(line: &[u8]) -> Incoming {
+    match jsonrpc::parse(line) {
+        Message::Request { id, method, params } => {
+            let request = decode_request(&method, params);
+            Incoming::Request { id, method: method.into_owned(), request }
+        }
+        Message::Notification { method, params } => decode_notification(&method, params),
+        Message::Answer { id, outcome } => {
+            Incoming::Answer(id, outcome.map(ToOwned::to_owned).map_err(|_| RefusedByClient))
+        }
+        Message::Bad { id, error } => Incoming::Bad { id, error },
+    }
+}
+
+/// A line that was too long to be read: an answer's question has failed, anything else is told.
+pub fn too_long(beginning: &[u8], limit: usize) -> Incoming {
+    match jsonrpc::id_in_beginning(beginning) {
+        Some(id @ Id::Text(_)) if id.to_string().starts_with("\"srv_") => {
+            Incoming::Answer(Some(id), Err(RefusedByClient))
+        }
+        _ => Incoming::Bad {
+            id: None,
+            error: RpcError::invalid_request(format!("Invalid request: a line longer than {limit} bytes")),
+        },
+    }
+}
+
+fn decode_request(method: &str, raw: Option<&RawValue>) -> Result<Request, RpcError> {
+    let decoded = match method {
+        "initialize" => initialize(raw),
+        "authenticate" => authenticate(raw),
+        "session/new" => new_session(raw),
+        "session/prompt" => prompt(raw),
+        "session/set_mode" => set_mode(raw),
+        "session/close" => session_id(raw).map(Request::Close),
+        "session/cancel" => session_id(raw).map(Request::Cancel),
+        _ => return Err(RpcError::method_not_found(method)),
+    };
+    decoded.map_err(|error| invalid(&error, raw))
+}
+
+/// `-32602`, with the `sessionId` where one was given.
+fn invalid(error: &ParamError, raw: Option<&RawValue>) -> RpcError {
+    let mut invalid = RpcError::invalid_params(&error.field, &error.why);
+    let given = raw.and_then(|raw| members(raw, ["sessionId"]).ok()).and_then(|[id]| id);
+    let given = given.and_then(|id| serde_json::from_str::<String>(id.get()).ok());
+    if let (Some(id), Some(Value::Object(data))) = (given, &mut invalid.data) {
+        data.insert("sessionId".into(), crate::text::clean(&id).into());
+    }
+    invalid
+}
+
+fn decode_notification(method: &str, raw: Option<&RawValue>) -> Incoming {
+    match method {
+        "session/cancel" => match session_id(raw) {
+            Ok(id) => return Incoming::Cancel(id),
+            Err(error) => log::warn!("[acp] session/cancel: {}: {}", error.field, error.why),
+        },
+        "$/cancel_request" => {
+            let id = params(raw, ["requestId"]).ok().and_then(|[id]| Id::from_json(id?.get()));
+            return id.map_or(Incoming::Ignored, Incoming::CancelRequest);
+        }
+        _ if method.starts_with("$/") || method.starts_with('_') => {}
+        _ => log::warn!("[acp] {} came without an id: nothing is done", crate::text::clean(method)),
+    }
+    Incoming::Ignored
+}
+
+fn initialize(raw: Option<&RawValue>) -> Result<Request, ParamError> {
+    let [version, capabilities, info] = params(raw, ["protocolVersion", "clientCapabilities", "clientInfo"])?;
+    let version = required("protocolVersion", version)?.get();
+    if !matches!(Id::from_json(version), Some(Id::Number(_))) {
+        return Err(ParamError::new("protocolVersion", "must be an integer"));
+    }
+    object("clientCapabilities", required("clientCapabilities", capabilities)?)?;
+    let [name, client_version] = match optional(info) {
+        Some(info) => members(info, ["name", "version"])
+            .map_err(|_| ParamError::new("clientInfo", "must be an object"))?,
+        None => [None, None],
+    };
+    let text = |raw: Option<&RawValue>| {
+        let text = raw.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        text.unwrap_or_else(|| "unknown".into())
+    };
+    Ok(Request::Initialize(Client {
+        name: text(name),
+        version: text(client_version),
+        protocol: version.to_string(),
+    }))
+}
+
+fn authenticate(raw: Option<&RawValue>) -> Result<Request, ParamError> {
+    raw.map_or(Ok(()), |raw| object("params", raw))?;
+    Ok(Request::Authenticate)
+}
+
+fn new_session(raw: Option<&RawValue>) -> Result<Request, ParamError> {
+    let [cwd, servers, directories] = params(raw, ["cwd", "mcpServers", "additionalDirectories"])?;
+    let cwd = absolute("cwd", string("cwd", cwd)?)?;
+    let mcp_servers = mcp::check_servers(required("mcpServers", servers)?, tools::NAMES)?;
+    let additional_directories = match optional(directories) {
+        None => Vec::new(),
+        Some(raw) => array("additionalDirectories", raw)?
+            .into_iter()
+            .enumerate()
+            .map(|(i, raw)| {
+                let field = format!("additionalDirectories[{i}]");
+                absolute(&field, typed(&field, raw, "a string")?)
+            })
+            .collect::<Result<_, _>>()?,
+    };
+    Ok(Request::NewSession(NewSession { cwd, additional_directories, mcp_servers }))
+}
+
+fn absolute(field: &str, path: String) -> Result<PathBuf, ParamError> {
+    let path = PathBuf::from(path);
+    if path.is_absolute() { Ok(path) } else { Err(ParamError::new(field, "must be an absolute path")) }
+}
+
+fn prompt(raw: Option<&RawValue>) -> Result<Request, ParamError> {
+    let [id, blocks] = params(raw, ["sessionId", "prompt"])?;
+    let id = check_session_id(id)?;
+    let blocks = array("prompt", required("prompt", blocks)?)?;
+    let prompt = Prompt::check(blocks).map_err(|error| ParamError::new(error.field, error.message))?;
+    Ok(Request::Prompt(id, prompt))
+}
+
+fn set_mode(raw: Option<&RawValue>) -> Result<Request, ParamError> {
+    let [id, mode] = params(raw, ["sessionId", "modeId"])?;
+    Ok(Request::SetMode(check_session_id(id)?, non_empty("modeId", mode)?))
+}
+
+fn session_id(raw: Option<&RawValue>) -> Result<SessionId, ParamError> {
+    let [id] = params(raw, ["sessionId"])?;
+    check_session_id(id)
+}
+
+fn check_session_id(raw: Option<&RawValue>) -> Result<SessionId, ParamError> {
+    let id = string("sessionId", raw)?;
+    SessionId::parse(&id).ok_or_else(|| ParamError::new("sessionId", "must be 1 to 64 of A-Z a-z 0-9 _ -"))
+}

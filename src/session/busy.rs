@@ -1,0 +1,275 @@
+//! What a session has accepted, as the dispatcher and the session's worker share it: one lock over its phase, what
+//! runs, and its inbox. The inbox is the list of accepted prompts, so a cancel can take one out of its middle.
+use crate::cancel::CancelSource;
+use crate::session::gate::{Gate, Place};
+use crate::session::{NewSession, Prompt, commands};
+use crate::wire::acp::SessionId;
+use crate::wire::jsonrpc::Id;
+use crate::wire::outbox::{AtDeadline, Reply};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+
+/// Requests that may wait behind the running one.
+const ITEMS: usize = 64;
+/// Bytes of their prompts.
+const BYTES: usize = 64 << 20;
+
+/// A session's accepted requests.
+pub struct Busy {
+    /// The session's.
+    pub id: SessionId,
+    gate: Gate,
+    queue: bool,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+struct State {
+    phase: Phase,
+    running: Option<Running>,
+    inbox: VecDeque<Item>,
+}
+
+/// Where a session is in its life.
+#[derive(PartialEq, Eq, Clone, Copy, Debug)]
+pub enum Phase {
+    /// Takes requests; its opening is the first of them.
+    Live,
+    /// A panic; its worker is on its way out.
+    Failed,
+    /// Never opened, or closed.
+    Closing,
+}
+
+/// The request the worker is at.
+struct Running {
+    id: Option<Id>,
+    kind: Kind,
+    cancel: CancelSource,
+}
+
+/// What the rules of who waits for whom look at.
+#[derive(PartialEq, Eq, Clone, Copy, Debug)]
+enum Kind {
+    /// Takes the gate.
+    Turn,
+    /// A prompt that is a slash command without a model call.
+    Command,
+    Other,
+}
+
+impl Kind {
+    fn is_prompt(self) -> bool {
+        self != Self::Other
+    }
+}
+
+/// A request for a session.
+pub enum Work {
+    /// `session/new`: always the first.
+    Open(NewSession),
+    /// `session/prompt`.
+    Prompt(Prompt),
+    /// `session/set_mode`.
+    SetMode(String),
+    /// `session/close`.
+    Close,
+    /// The process ends.
+    End,
+}
+
+impl Work {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Prompt(prompt) if commands::is_command(&prompt.text) => Kind::Command,
+            Self::Prompt(_) => Kind::Turn,
+            _ => Kind::Other,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        if let Self::Prompt(prompt) = self {
+            prompt.blocks.iter().map(|block| block.get().len()).sum()
+        } else {
+            0
+        }
+    }
+}
+
+/// A request in the inbox, with the means to end it.
+pub struct Item {
+    /// What is wanted.
+    pub work: Work,
+    /// `None` only for [`Work::End`].
+    pub reply: Option<Reply>,
+    /// Made when it is accepted, so that a cancel one line behind its prompt can't be lost.
+    pub cancel: CancelSource,
+    place: Option<Place>,
+}
+
+/// Why a request was not accepted.
+#[derive(PartialEq, Eq, Clone, Copy, Debug)]
+pub enum Refused {
+    /// The session has a prompt.
+    Busy,
+    /// Too much waits.
+    Full,
+    /// The worker is ending: whoever asks waits for that.
+    Ending,
+}
+
+impl Item {
+    /// Not cancelled, without a number.
+    pub fn new(work: Work, reply: Option<Reply>) -> Self {
+        Self { work, reply, cancel: CancelSource::new(), place: None }
+    }
+
+    fn id(&self) -> Option<&Id> {
+        self.reply.as_ref().map(Reply::id)
+    }
+}
+
+impl State {
+    /// Whether a prompt that is not cancelled runs or waits. `turns_only`: slash commands don't count.
+    fn has_prompt(&self, turns_only: bool) -> bool {
+        let counts = |kind: Kind| if turns_only { kind == Kind::Turn } else { kind.is_prompt() };
+        self.running.as_ref().is_some_and(|r| counts(r.kind) && !r.cancel.is_cancelled())
+            || self.inbox.iter().any(|item| counts(item.work.kind()))
+    }
+
+    /// A turn with nothing before it gets its number.
+    fn number_first(&mut self, gate: &Gate) {
+        if self.running.is_none()
+            && self.phase == Phase::Live
+            && let Some(first) = self.inbox.front_mut().filter(|item| item.work.kind() == Kind::Turn)
+        {
+            first.place.get_or_insert_with(|| gate.number());
+        }
+    }
+
+    fn refuses(&self, work: &Work, queue: bool) -> Option<Refused> {
+        let busy = match work {
+            Work::Close | Work::End => return None,
+            Work::Prompt(_) if work.kind() == Kind::Turn => self.has_prompt(true),
+            Work::SetMode(_) => self.has_prompt(false),
+            Work::Prompt(_) | Work::Open(_) => false,
+        };
+        let bytes: usize = self.inbox.iter().map(|item| item.work.bytes()).sum();
+        let full = self.inbox.len() >= ITEMS || (bytes > 0 && bytes + work.bytes() > BYTES);
+        match () {
+            () if busy && !queue => Some(Refused::Busy),
+            () if full => Some(Refused::Full),
+            () => None,
+        }
+    }
+}
+
+impl Busy {
+    /// A live session whose first request is `opening`. `queue`: prompts line up instead of being refused.
+    pub fn new(id: SessionId, gate: Gate, queue: bool, opening: Item) -> Self {
+        let state = State { phase: Phase::Live, running: None, inbox: [opening].into() };
+        Self { id, gate, queue, state: Mutex::new(state), wake: Condvar::new() }
+    }
+
+    /// Where the session is in its life.
+    pub fn phase(&self) -> Phase {
+        self.state.lock().phase
+    }
+
+    /// The dispatcher's side: never waits.
+    ///
+    /// # Errors
+    /// The request comes back with the reason.
+    pub fn accept(&self, item: Item) -> Result<(), (Refused, Item)> {
+        let mut state = self.state.lock();
+        if state.phase != Phase::Live {
+            return Err((Refused::Ending, item));
+        }
+        if let Some(refused) = state.refuses(&item.work, self.queue) {
+            return Err((refused, item));
+        }
+        state.inbox.push_back(item);
+        state.number_first(&self.gate);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Ends the prompts meant (`None`: every one; else the one of that id), and hands back what had not begun, for an
+    /// answer at once.
+    pub fn cancel(&self, id: Option<&Id>) -> VecDeque<Item> {
+        let mut state = self.state.lock();
+        let meant = |kind: Kind, item: Option<&Id>| kind.is_prompt() && (id.is_none() || id == item);
+        let running =
+            state.running.as_ref().filter(|r| meant(r.kind, r.id.as_ref())).map(|r| r.cancel.clone());
+        let (out, stay): (VecDeque<_>, _) =
+            std::mem::take(&mut state.inbox).into_iter().partition(|i| meant(i.work.kind(), i.id()));
+        state.inbox = stay;
+        state.number_first(&self.gate);
+        drop(state); // hooks run, and places are given back, outside the lock
+        running.inspect(CancelSource::cancel);
+        out
+    }
+
+    /// The worker's side: waits for the next request.
+    pub fn next(&self) -> Job<'_> {
+        let mut state = self.state.lock();
+        let mut item = loop {
+            match state.inbox.pop_front() {
+                Some(item) => break item,
+                None => self.wake.wait(&mut state),
+            }
+        };
+        state.running =
+            Some(Running { id: item.id().cloned(), kind: item.work.kind(), cancel: item.cancel.clone() });
+        Job {
+            busy: self,
+            after: Phase::Live,
+            place: item.place.take(),
+            cancel: item.cancel,
+            work: item.work,
+            reply: item.reply,
+        }
+    }
+
+    /// What was left when the worker ended.
+    pub fn left(&self) -> VecDeque<Item> {
+        std::mem::take(&mut self.state.lock().inbox)
+    }
+}
+
+/// What the worker is at. Its end frees the session and the gate, and numbers the next prompt; only then may the
+/// reply go, also in a panic.
+pub struct Job<'a> {
+    busy: &'a Busy,
+    /// What the session is when it ends.
+    pub after: Phase,
+    /// A turn's place at the gate.
+    pub place: Option<Place>,
+    /// Its own.
+    pub cancel: CancelSource,
+    /// What is wanted.
+    pub work: Work,
+    reply: Option<Reply>, // behind `place`: dropped after it
+}
+
+impl Job<'_> {
+    /// Ends it, and gives the reply to be answered now.
+    pub fn end(mut self) -> Option<Reply> {
+        self.reply.take() // `self` is dropped before the caller has it
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        self.place = None; // its number goes before the next is given
+        let mut state = self.busy.state.lock();
+        state.running = None;
+        state.phase = if std::thread::panicking() { Phase::Failed } else { self.after };
+        state.number_first(&self.busy.gate);
+    }
+}
+
+/// How a request that never began is answered.
+pub fn declined(work: &Work) -> AtDeadline {
+    if work.kind().is_prompt() { AtDeadline::Cancelled } else { AtDeadline::Error }
+}

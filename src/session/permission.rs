@@ -1,0 +1,125 @@
+//! Whether a call may run: the floor, the user's rules, the mode, what was answered "always".
+use crate::settings::config::{Mode, Rule, RuleAction};
+use crate::text::glob_matches;
+use crate::tools::{Access, Workspace, shell_line};
+use crate::wire::acp::PermissionOption;
+use crate::wire::outbox::Answer;
+use crate::wire::params::members;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+
+/// What decides for a session.
+#[derive(Debug)]
+pub struct Permissions {
+    /// The mode that holds.
+    pub mode: Mode,
+    /// The user's.
+    pub rules: Vec<Rule>,
+    /// Answers that hold until the session ends, by tool name: true is allowed.
+    pub always: HashMap<String, bool>,
+}
+
+/// What is to be done about a call.
+#[derive(Debug, PartialEq, Eq, Clone)]
+pub enum Decision {
+    /// It runs.
+    Allow,
+    /// The user is asked.
+    Ask,
+    /// It does not run, for this reason.
+    Deny(String),
+}
+
+/// What a refused call tells the model.
+pub const REJECTED: &str = "[command rejected by the user]";
+
+impl Permissions {
+    /// The first that fits: the floor; a `deny` rule; "always reject"; an `ask` rule; an `allow` rule; for a path
+    /// outside the roots or a protected one the mode, whose "allow" becomes "ask" outside full access; "always
+    /// allow"; the mode.
+    pub fn decide(&self, tool: &str, access: &Access, workspace: &Workspace) -> Decision {
+        if *access == Access::Free {
+            return Decision::Allow;
+        }
+        if let Access::Command(command) = access
+            && let Some(why) = shell_line::floor(command, workspace.home.as_deref())
+        {
+            return Decision::Deny(why);
+        }
+        let always = self.always.get(tool).copied();
+        let exposed = matches!(access, Access::File { place, .. } if !place.inside_roots || place.protected);
+        match self.rule(tool, access, workspace) {
+            Some(RuleAction::Deny) => Decision::Deny("denied by a rule of the user's".into()),
+            _ if always == Some(false) => Decision::Deny(REJECTED.into()),
+            Some(RuleAction::Ask) => Decision::Ask,
+            Some(RuleAction::Allow) => Decision::Allow,
+            None if always == Some(true) && !exposed => Decision::Allow,
+            None => match self.mode {
+                Mode::Ask => Decision::Ask,
+                Mode::FullAccess => Decision::Allow,
+            },
+        }
+    }
+
+    /// The strictest of the rules that fit.
+    fn rule(&self, tool: &str, access: &Access, workspace: &Workspace) -> Option<RuleAction> {
+        self.rules.iter().filter(|rule| fits(rule, tool, access, workspace)).map(|rule| rule.action).max()
+    }
+
+    /// Takes the client's answer: whether the call may run. Whatever is not a clear yes is a no.
+    pub fn take_answer(&mut self, tool: &str, answer: Option<&Answer>) -> bool {
+        let option = answer.and_then(|answer| answer.as_ref().ok()).and_then(|result| selected(result));
+        let (allowed, always) = match option.as_deref() {
+            Some("allow" | "allow_once") => (true, false),
+            Some("allow_always") => (true, true),
+            Some("reject_always") => (false, true),
+            _ => (false, false),
+        };
+        if always {
+            self.always.insert(tool.to_string(), allowed);
+        }
+        allowed
+    }
+}
+
+fn fits(rule: &Rule, tool: &str, access: &Access, workspace: &Workspace) -> bool {
+    // What follows a separator is not what the rule's author had in mind.
+    let too_wide = rule.action == RuleAction::Allow
+        && matches!(access, Access::Command(command) if !shell_line::is_single_command(command));
+    if too_wide || !glob_matches(&rule.tool, tool) {
+        return false;
+    }
+    let Some(glob) = &rule.matching else {
+        return true;
+    };
+    match access {
+        Access::Free => false,
+        Access::Command(command) => glob_matches(glob, command),
+        Access::File { path, .. } => {
+            let inside = workspace.roots.first().and_then(|cwd| path.strip_prefix(cwd).ok());
+            glob_matches(glob, &inside.unwrap_or(path).to_string_lossy())
+        }
+    }
+}
+
+/// The option of a `selected` outcome.
+fn selected(result: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Outcome {
+        outcome: String,
+        option_id: Option<String>,
+    }
+    let [outcome] = members(result, ["outcome"]).ok()?;
+    let outcome: Outcome = serde_json::from_str(outcome?.get()).ok()?;
+    outcome.option_id.filter(|_| outcome.outcome == "selected")
+}
+
+/// What the user may answer.
+pub const OPTIONS: &[PermissionOption] = &[
+    PermissionOption { option_id: "allow", name: "Allow once", kind: "allow_once" },
+    PermissionOption { option_id: "allow_always", name: "Always allow", kind: "allow_always" },
+    PermissionOption { option_id: "reject", name: "Reject once", kind: "reject_once" },
+    PermissionOption { option_id: "reject_always", name: "Always reject", kind: "reject_always" },
+];

@@ -1,0 +1,299 @@
+//! A turn: model → tools → model, until the model is done or something ends it.
+use crate::cancel::{CancelToken, Cancelled};
+use crate::model::{
+    Broken, Call, Delta, Failure, Listener, Message, Part, Reply, Request, Stop, ToolResult, Usage, Why,
+};
+use crate::session::calls::{self, NotTried};
+use crate::session::gate::Place;
+use crate::session::speaker::Speaker;
+use crate::session::{Prompt, Session, mentions};
+use crate::text::clean;
+use crate::tools::Workspace;
+use crate::wire::acp::{self, Chunk, PromptResponse, StopReason, Update};
+use crossbeam_channel::{after, select};
+use std::time::Duration;
+
+/// The same call, with the same arguments and result, so often in a row ends the turn.
+const REPETITIONS: usize = 3;
+
+/// How a turn that ended badly ended.
+#[derive(Debug)]
+pub struct TurnFailed(pub Failure);
+
+/// Runs one prompt's turn. Everything it says is handed over when this returns.
+///
+/// # Errors
+/// The model could not be reached, or failed.
+pub fn take_turn(
+    session: &mut Session,
+    prompt: &Prompt,
+    place: &Place,
+    speaker: &Speaker<'_>,
+) -> Result<PromptResponse, TurnFailed> {
+    let mut turn = Turn {
+        speaker: *speaker,
+        place,
+        start: session.history.len(),
+        usage: None,
+        said_something: false,
+        last_call: None,
+        tally: Tally::default(),
+    };
+    let end = turn.run(session, prompt);
+    if end.is_ok() && !turn.said_something {
+        speaker.message("[no reply]"); // an editor waits for ever for the first word otherwise
+    }
+    turn.close(session);
+    let stop_reason = match end {
+        Ok(stop_reason) => stop_reason,
+        Err(Ended::Cancelled) => StopReason::Cancelled,
+        // A cancel wins over what it broke.
+        Err(Ended::Failed(_)) if speaker.cancel.is_cancelled() => StopReason::Cancelled,
+        Err(Ended::Failed(failure)) => return Err(TurnFailed(failure)),
+    };
+    Ok(PromptResponse { stop_reason, usage: turn.usage })
+}
+
+struct Turn<'a> {
+    speaker: Speaker<'a>,
+    place: &'a Place,
+    /// Where its user message stands in the history.
+    start: usize,
+    usage: Option<acp::Usage>,
+    said_something: bool,
+    last_call: Option<(Call, ToolResult, usize)>,
+    tally: Tally,
+}
+
+enum Ended {
+    Cancelled,
+    Failed(Failure),
+}
+
+impl From<Cancelled> for Ended {
+    fn from(_: Cancelled) -> Self {
+        Self::Cancelled
+    }
+}
+
+/// What was done, for the log.
+#[derive(Default)]
+struct Tally {
+    commands: u32,
+    file_operations: u32,
+    skills: u32,
+}
+
+impl Turn<'_> {
+    fn run(&mut self, session: &mut Session, prompt: &Prompt) -> Result<StopReason, Ended> {
+        for notice in std::mem::take(&mut session.notices) {
+            self.speaker.thought(&notice);
+        }
+        session.history.push(Message::User(with_mentions(session, prompt)));
+        let waits = || self.speaker.thought("Waiting for another session's turn to end.");
+        self.place.enter(self.speaker.cancel, waits)?;
+        for _ in 0..session.max_model_calls {
+            if let Some(stop_reason) = self.step(session)? {
+                return Ok(stop_reason);
+            }
+        }
+        self.speaker.thought(&format!("Stopped after {} model calls in one turn.", session.max_model_calls));
+        Ok(StopReason::MaxTurnRequests)
+    }
+
+    /// One model call and what it wants done. `None`: the model goes on.
+    fn step(&mut self, session: &mut Session) -> Result<Option<StopReason>, Ended> {
+        let reply = self.ask_model(session)?;
+        let calls = reply.message.calls.clone();
+        session.history.push(Message::Assistant(reply.message));
+        match reply.stop {
+            Stop::Refusal => {
+                self.do_not_try(session, &calls, NotTried::CutOff);
+                session.history.truncate(self.start);
+                return Ok(Some(StopReason::Refusal));
+            }
+            Stop::MaxTokens => {
+                self.do_not_try(session, &calls, NotTried::CutOff);
+                return Ok(Some(StopReason::MaxTokens));
+            }
+            Stop::Unknown(reason) => {
+                let word = clean(&reason);
+                self.speaker.thought(&format!("The model stopped for a reason unknown here: {word}"));
+            }
+            Stop::Pause if calls.is_empty() => return Ok(None),
+            Stop::End | Stop::Pause => {}
+        }
+        if calls.is_empty() {
+            return Ok(Some(StopReason::EndTurn));
+        }
+        self.run_calls(session, &calls)
+    }
+
+    fn ask_model(&mut self, session: &mut Session) -> Result<Reply, Ended> {
+        let request = Request {
+            model: &session.model,
+            system: &session.system,
+            messages: &session.history,
+            tools: &session.specs,
+        };
+        let mut voice = Voice {
+            speaker: self.speaker,
+            place: self.place,
+            message: self.speaker.new_message(),
+            thought: self.speaker.new_message(),
+            said_something: &mut self.said_something,
+        };
+        match session.provider.complete(&request, self.speaker.cancel, &mut voice) {
+            Ok(reply) => {
+                if let Some(usage) = reply.usage {
+                    add_usage(self.usage.get_or_insert_default(), usage);
+                }
+                Ok(reply)
+            }
+            Err(Broken { why, mut partial }) => {
+                partial.calls.clear(); // none of them was complete
+                if !partial.text.is_empty() {
+                    session.history.push(Message::Assistant(partial));
+                }
+                Err(match why {
+                    Why::Cancelled => Ended::Cancelled,
+                    Why::Failed(failure) => Ended::Failed(failure),
+                })
+            }
+        }
+    }
+
+    fn run_calls(&mut self, session: &mut Session, calls: &[Call]) -> Result<Option<StopReason>, Ended> {
+        for (at, call) in calls.iter().enumerate() {
+            let rest = calls.get(at + 1..).unwrap_or_default();
+            if self.speaker.cancel.is_cancelled() {
+                self.do_not_try(session, calls.get(at..).unwrap_or_default(), NotTried::Cancelled);
+                return Err(Ended::Cancelled);
+            }
+            let (result, cancelled) = calls::perform(session, &self.speaker, self.place, call);
+            self.tally.count(&call.name);
+            let repeated = self.is_repeated(call, &result);
+            session.history.push(Message::ToolResult(result));
+            if cancelled.is_err() {
+                self.do_not_try(session, rest, NotTried::Cancelled);
+                return Err(Ended::Cancelled);
+            }
+            if repeated {
+                self.do_not_try(session, rest, NotTried::Repeated);
+                let name = clean(&call.name);
+                self.speaker.thought(&format!(
+                    "Stopped: the same call of {name} came to the same {REPETITIONS} times."
+                ));
+                return Ok(Some(StopReason::MaxTurnRequests));
+            }
+        }
+        Ok(None)
+    }
+
+    fn do_not_try(&self, session: &mut Session, calls: &[Call], why: NotTried) {
+        for call in calls {
+            let result = calls::not_tried(session, &self.speaker, call, why);
+            session.history.push(Message::ToolResult(result));
+        }
+    }
+
+    fn is_repeated(&mut self, call: &Call, result: &ToolResult) -> bool {
+        let times = match &self.last_call {
+            Some((last, came_to, times))
+                if last.name == call.name
+                    && last.arguments == call.arguments
+                    && came_to.output == result.output =>
+            {
+                times + 1
+            }
+            _ => 1,
+        };
+        self.last_call = Some((call.clone(), result.clone(), times));
+        times >= REPETITIONS
+    }
+
+    /// A question that got no answer at all is taken back.
+    fn close(&self, session: &mut Session) {
+        if session.history.len() == self.start + 1 {
+            session.history.truncate(self.start);
+        }
+        let Tally { commands, file_operations, skills } = &self.tally;
+        log::info!(
+            "[acp] session {}: turn done: {commands} command(s) · {file_operations} file op(s) · {skills} skill(s)",
+            session.id
+        );
+    }
+}
+
+impl Tally {
+    fn count(&mut self, tool: &str) {
+        match tool {
+            "bash" => self.commands += 1,
+            "read_file" | "write_file" | "edit_file" => self.file_operations += 1,
+            "read_skill" => self.skills += 1,
+            _ => {}
+        }
+    }
+}
+
+fn add_usage(sum: &mut acp::Usage, call: Usage) {
+    let add = |sum: &mut Option<u64>, more: Option<u64>| {
+        if let Some(more) = more {
+            *sum.get_or_insert(0) += more;
+        }
+    };
+    sum.input_tokens += call.input;
+    sum.output_tokens += call.output;
+    sum.total_tokens += call.input + call.output;
+    add(&mut sum.thought_tokens, call.reasoning);
+    add(&mut sum.cached_read_tokens, call.cached_read);
+    add(&mut sum.cached_write_tokens, call.cached_write);
+}
+
+/// What the model gets of a prompt: the client's blocks, and which files it mentions.
+fn with_mentions(session: &Session, prompt: &Prompt) -> Vec<Part> {
+    let mut prompt = prompt.clone();
+    let Workspace { cwd, home, .. } = &session.workspace;
+    for mention in mentions::find(&prompt.text, cwd, home.as_deref()) {
+        log::info!("[acp] session {}: attached {}", session.id, clean(&mention.path.to_string_lossy()));
+        prompt.add(&mention.note());
+    }
+    prompt.parts
+}
+
+/// Passes one reply's deltas on, each as its own notification.
+struct Voice<'a> {
+    speaker: Speaker<'a>,
+    place: &'a Place,
+    message: String,
+    thought: String,
+    said_something: &'a mut bool,
+}
+
+impl Listener for Voice<'_> {
+    fn delta(&mut self, delta: Delta<'_>) {
+        match delta {
+            Delta::Text(text) => {
+                *self.said_something = true;
+                self.speaker.update(&Update::AgentMessageChunk(Chunk::text(text, &self.message)));
+            }
+            Delta::Reasoning(text) => {
+                self.speaker.update(&Update::AgentThoughtChunk(Chunk::text(text, &self.thought)));
+            }
+            Delta::CallBegun(_) => {}
+        }
+    }
+
+    fn pause(&mut self, why: &str, wait: Duration) -> Result<(), Cancelled> {
+        let seconds = wait.as_secs_f64();
+        self.speaker.thought(&format!("{why}; trying again in {seconds:.1} s."));
+        self.place.away(self.speaker.cancel, || sleep(wait, self.speaker.cancel))
+    }
+}
+
+fn sleep(wait: Duration, cancel: &CancelToken) {
+    select! {
+        recv(after(wait)) -> _ => {}
+        recv(cancel.fired()) -> _ => {}
+    }
+}
