@@ -2,13 +2,18 @@
 //! what can't be known stay in the result as such.
 use super::parse::{DEPTH, Piece, TooDeep, Word};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Most of what one word may expand to, all alternatives together.
 const MOST_UNITS: usize = 1 << 20;
-/// Longest value a variable is followed with.
-const LONGEST_VALUE: usize = 1 << 16;
+/// Longest value a variable is followed with, all alternatives together: no path is longer.
+const LONGEST_VALUE: usize = 4096;
 /// Most alternatives a variable is followed with.
 const MOST_VALUES: usize = 64;
+/// Most alternatives of one word.
+const MOST_ALTERNATIVES: usize = 1024;
+/// Most variables that are followed.
+const MOST_VARIABLES: usize = 256;
 
 /// What a command gets as one argument.
 pub(super) type Field = Vec<Unit>;
@@ -53,7 +58,7 @@ pub(super) fn line_of<'a>(fields: impl IntoIterator<Item = &'a Field>) -> String
 #[derive(Clone)]
 pub(super) struct Variables {
     /// More than one: it has had each of them (`for`).
-    values: HashMap<String, Vec<Field>>,
+    values: HashMap<String, Rc<[Field]>>,
     /// There are no positional parameters, as in a line that `bash -c` runs.
     pub(super) no_arguments: bool,
 }
@@ -66,12 +71,14 @@ impl Variables {
         new
     }
 
-    /// Values too long or too many are not followed.
+    /// Values too long or too many are unknown from then on.
     pub(super) fn set(&mut self, name: &str, values: Vec<Field>) {
-        if values.len() > MOST_VALUES || values.iter().any(|value| value.len() > LONGEST_VALUE) {
+        let length: usize = values.iter().map(Vec::len).sum();
+        let is_new = !self.values.contains_key(name);
+        if values.len() > MOST_VALUES || length > LONGEST_VALUE {
             self.values.remove(name);
-        } else {
-            self.values.insert(name.to_owned(), values);
+        } else if !is_new || self.values.len() < MOST_VARIABLES {
+            self.values.insert(name.to_owned(), values.into());
         }
     }
 
@@ -86,7 +93,7 @@ impl Variables {
     fn values(&self, name: &str) -> Vec<Field> {
         let is_argument = matches!(name, "@" | "*") || (name != "0" && name.parse::<u8>().is_ok());
         match self.values.get(name) {
-            Some(values) if !values.is_empty() => values.clone(),
+            Some(values) if !values.is_empty() => values.to_vec(),
             None if is_argument && self.no_arguments => vec![Field::new()],
             _ => vec![vec![Unit::Unknown]],
         }
@@ -160,7 +167,7 @@ fn alternatives(
             all =
                 all.iter().flat_map(|before| more.iter().map(|more| [&before[..], more].concat())).collect();
         }
-        if all.len() > MOST_VALUES * MOST_VALUES || all.iter().map(Vec::len).sum::<usize>() > MOST_UNITS {
+        if all.len() > MOST_ALTERNATIVES || all.iter().map(Vec::len).sum::<usize>() > MOST_UNITS {
             return Err(TooDeep);
         }
     }

@@ -1,14 +1,20 @@
 //! The floor: what no mode and no rule allows. Wiping the root or a home, making a file system, `dd` to a device, fork
 //! bombs. It guards against accidents and plain malice; a program that computes what it deletes is beyond it.
 use super::expand::{Field, Unit, Variables, expand, expand_value, line_of, text};
+use super::options::{
+    Options, asks_for_help, asks_what_it_is, deletes, is_find_option, makes_file_system, narrows,
+    split_string,
+};
 use super::parse::{
     DEPTH, Document, Item, List, Node, Piece, Redirection, Script, Simple, TooDeep, Word, literal, parse_at,
 };
-use crate::text::glob_matches;
+use super::path::{Component, component_matches, components, fits_all};
 use std::path::Path;
 
 /// Most commands of one line that are looked at; a line of more is refused.
 const MOST_COMMANDS: usize = 10_000;
+/// Most characters that the words of one line may expand to.
+const MOST_CHARACTERS: usize = 1 << 22;
 
 /// Why the line is denied in every mode, for the model and the user; `None`: the floor has nothing against it.
 /// Every command of the line is looked at, also in groups, substitutions, functions, and lines given to a shell.
@@ -21,6 +27,7 @@ pub fn floor(line: &str, home: Option<&Path>) -> Option<String> {
         folder: None,
         depth: 0,
         commands: 0,
+        characters: 0,
     };
     judge.line(line).err().map(|Denied(reason)| reason)
 }
@@ -31,12 +38,9 @@ type Verdict = Result<(), Denied>;
 
 impl From<TooDeep> for Denied {
     fn from(_: TooDeep) -> Self {
-        Self("the command is nested too deep to be judged".into())
+        Self("the command is too large or nested too deep to be judged".into())
     }
 }
-
-/// One part of a path.
-type Component = Vec<Unit>;
 
 struct Judge {
     home: Vec<Component>,
@@ -45,18 +49,13 @@ struct Judge {
     folder: Option<Vec<Component>>,
     depth: usize,
     commands: usize,
+    characters: usize,
 }
 
 impl Judge {
     fn line(&mut self, line: &str) -> Verdict {
-        if self.depth >= DEPTH {
-            return Err(TooDeep.into());
-        }
-        self.depth += 1;
         let script = parse_at(line, self.depth)?;
-        self.list(&script.list, &script.documents)?;
-        self.depth -= 1;
-        Ok(())
+        self.list(&script.list, &script.documents)
     }
 
     /// What changes folder or variables there does so only there.
@@ -67,12 +66,17 @@ impl Judge {
         Ok(())
     }
 
+    /// Lists hold lists, as they are written and as lines for another shell: both count as depth.
     fn list(&mut self, list: &List, documents: &[Document]) -> Verdict {
+        if self.depth >= DEPTH {
+            return Err(TooDeep.into());
+        }
+        self.depth += 1;
         let mut before = None;
         for item in list {
+            let feeder = before.take().filter(|_| item.reads_pipe);
             match &item.node {
                 Node::Simple(simple) => {
-                    let feeder = before.filter(|_| item.reads_pipe);
                     self.simple(simple, feeder, documents)?;
                     before = Some(simple);
                 }
@@ -87,7 +91,21 @@ impl Judge {
                 }
             }
         }
+        self.depth -= 1;
         Ok(())
+    }
+
+    fn expand(&mut self, words: &[Word]) -> Result<Vec<Field>, TooDeep> {
+        let mut fields = Vec::new();
+        for word in words {
+            let mut more = expand(word, &self.variables)?;
+            self.characters += more.iter().map(Vec::len).sum::<usize>();
+            if self.characters > MOST_CHARACTERS {
+                return Err(TooDeep);
+            }
+            fields.append(&mut more);
+        }
+        Ok(fields)
     }
 
     /// `feeder` writes what this command reads.
@@ -99,10 +117,7 @@ impl Judge {
         self.substitutions_of(simple, documents)?;
         let is_assignment = |word: &&Word| assignment(word).is_some();
         let assignments: Vec<_> = simple.words.iter().take_while(is_assignment).collect();
-        let mut fields = Vec::new();
-        for word in &simple.words[assignments.len()..] {
-            fields.append(&mut expand(word, &self.variables)?);
-        }
+        let fields = self.expand(&simple.words[assignments.len()..])?;
         if fields.is_empty() {
             // Before a command they are only in its environment.
             assignments.into_iter().try_for_each(|word| self.assign(word))?;
@@ -164,17 +179,14 @@ impl Judge {
 
     /// What a shell in this command's place would read, as far as the line tells.
     fn stdin_of(
-        &self,
+        &mut self,
         simple: &Simple,
         feeder: Option<&Simple>,
         documents: &[Document],
     ) -> Result<Option<String>, TooDeep> {
         let mut script = None;
         if let Some(feeder) = feeder {
-            let mut fields = Vec::new();
-            for word in &feeder.words {
-                fields.append(&mut expand(word, &self.variables)?);
-            }
+            let fields = self.expand(&feeder.words)?;
             script = match command_name(&fields) {
                 Some((name, arguments)) if name == "echo" || name == "printf" => Some(line_of(arguments)),
                 Some((name, _)) if name == "cat" => self.stdin_of(feeder, None, documents)?,
@@ -186,22 +198,30 @@ impl Judge {
                 Redirection::Document(index) => {
                     script = documents.get(*index).map(|document| document.text.clone())
                 }
-                Redirection::Text(word) => script = Some(line_of(&expand(word, &self.variables)?)),
+                Redirection::Text(word) => script = Some(line_of(&self.expand(std::slice::from_ref(word))?)),
                 Redirection::Input(_) | Redirection::Output(_) => {}
             }
         }
         Ok(script)
     }
 
-    fn command(&mut self, fields: &[Field], stdin: Option<&str>) -> Verdict {
-        let Some((name, arguments)) = command_name(fields) else { return Ok(()) };
-        if let Some(options) = Options::of_prefix(&name) {
-            return match split_string(arguments).filter(|_| name == "env") {
-                Some(line) => self.apart(|judge| judge.line(&line)),
-                None if name == "command" && asks_what_it_is(arguments) => Ok(()),
-                None => self.command(options.skip(arguments), stdin),
+    fn command(&mut self, mut fields: &[Field], stdin: Option<&str>) -> Verdict {
+        let (name, arguments) = loop {
+            let Some((_, rest)) = fields.split_first() else { return Ok(()) };
+            // `$SUDO rm …`: an unknown word may be a prefix, or nothing at all.
+            let Some((name, arguments)) = command_name(fields) else {
+                fields = rest;
+                continue;
             };
-        }
+            let Some(options) = Options::of_prefix(&name) else { break (name, arguments) };
+            if let Some(line) = split_string(arguments).filter(|_| name == "env") {
+                return self.apart(|judge| judge.line(&line));
+            }
+            if name == "command" && asks_what_it_is(arguments) {
+                return Ok(());
+            }
+            fields = options.skip(arguments);
+        };
         match name.as_str() {
             "cd" | "pushd" => self.change_folder(arguments),
             "for" | "select" => self.iterate(arguments),
@@ -284,11 +304,11 @@ impl Judge {
     }
 
     /// Redirections to a disk, and any device where `dd` prints to it.
-    fn outputs(&self, simple: &Simple, fields: &[Field]) -> Verdict {
+    fn outputs(&mut self, simple: &Simple, fields: &[Field]) -> Verdict {
         let is_dd = fields.iter().any(|field| text(field).as_deref() == Some("dd"));
         for redirection in &simple.redirections {
             let Redirection::Output(word) = redirection else { continue };
-            for target in expand(word, &self.variables)? {
+            for target in self.expand(std::slice::from_ref(word))? {
                 if self.device(&target).is_some_and(|name| is_dd || is_disk(&name)) {
                     return Err(writing_to_device(&target));
                 }
@@ -428,192 +448,6 @@ fn assignment(word: &Word) -> Option<(&str, bool)> {
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     is_name.then_some((name, appended.is_some()))
-}
-
-/// What the options of a command are, as far as is needed to step over them.
-struct Options {
-    /// Short ones that take a value.
-    short: &'static str,
-    /// Long ones that take a value.
-    long: &'static [&'static str],
-    /// Operands before the command.
-    operands: usize,
-}
-
-impl Options {
-    /// Of a command that runs its arguments as a command.
-    fn of_prefix(name: &str) -> Option<Self> {
-        let (short, long, operands): (_, &[_], _) = match name {
-            "sudo" => {
-                ("ugpChrtDTRU", &["user", "group", "prompt", "host", "chdir", "chroot", "role", "type"], 0)
-            }
-            "doas" => ("uCa", &[], 0),
-            "env" => ("uC", &["unset", "chdir"], 0),
-            "exec" => ("a", &[], 0),
-            "command" | "builtin" | "nohup" | "setsid" | "busybox" | "toybox" => ("", &[], 0),
-            "nice" => ("n", &["adjustment"], 0),
-            "ionice" => ("cn", &["class", "classdata"], 0),
-            "time" => ("fo", &["format", "output"], 0),
-            "timeout" => ("sk", &["signal", "kill-after"], 1),
-            "stdbuf" => ("ioe", &["input", "output", "error"], 0),
-            "chrt" | "taskset" => ("", &[], 1),
-            "caffeinate" => ("tw", &[], 0),
-            _ => return None,
-        };
-        Some(Self { short, long, operands })
-    }
-
-    /// The command behind options, assignments and operands.
-    fn skip<'f>(&self, mut fields: &'f [Field]) -> &'f [Field] {
-        while let Some(length) = fields.first().and_then(|field| self.length(field)) {
-            let is_last = text(&fields[0]).as_deref() == Some("--");
-            fields = fields.get(length..).unwrap_or_default();
-            if is_last {
-                break;
-            }
-        }
-        while fields.first().is_some_and(|field| field.contains(&Unit::Char('='))) {
-            fields = &fields[1..];
-        }
-        fields.get(self.operands..).unwrap_or_default()
-    }
-
-    /// How many fields the option takes that this one is, or begins.
-    fn length(&self, field: &Field) -> Option<usize> {
-        let Some(Unit::Char('-' | '+')) = field.first() else { return None };
-        let option = text(field).unwrap_or_default();
-        let takes_next = match option.strip_prefix("--") {
-            Some(name) => self.long.contains(&name),
-            None => {
-                let letters = option.get(1..).unwrap_or_default();
-                letters.find(|letter| self.short.contains(letter)).is_some_and(|at| at + 1 == letters.len())
-            }
-        };
-        Some(if takes_next { 2 } else { 1 })
-    }
-}
-
-/// The line of `env -S LINE`.
-fn split_string(arguments: &[Field]) -> Option<String> {
-    for (at, argument) in arguments.iter().enumerate() {
-        let option = text(argument)?;
-        let begin = match option.strip_prefix("--split-string").or_else(|| option.strip_prefix("-S")) {
-            Some(begin) => begin.trim_start_matches('=').to_owned(),
-            None if option.starts_with('-') => continue,
-            None => return None,
-        };
-        return Some(format!("{begin} {}", line_of(&arguments[at + 1..])));
-    }
-    None
-}
-
-fn makes_file_system(name: &str) -> bool {
-    name == "mkfs"
-        || name.starts_with("mkfs.")
-        || name.starts_with("newfs")
-        || matches!(name, "mke2fs" | "mkdosfs" | "mkntfs")
-}
-
-/// `command -v NAME`
-fn asks_what_it_is(arguments: &[Field]) -> bool {
-    let option = arguments.first().and_then(|field| text(field)).unwrap_or_default();
-    option.starts_with('-') && option.contains(['v', 'V'])
-}
-
-fn asks_for_help(arguments: &[Field]) -> bool {
-    let is_question = |field| matches!(text(field).as_deref(), Some("--help" | "-h" | "--version" | "-V"));
-    !arguments.is_empty() && arguments.iter().all(|field| is_question(field))
-}
-
-fn is_find_option(field: &Field) -> bool {
-    let option = text(field).unwrap_or_default();
-    matches!(option.as_str(), "-H" | "-L" | "-P") || option.starts_with("-O")
-}
-
-fn deletes(expression: &[String]) -> bool {
-    let runs = |word: &String| matches!(word.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
-    let removes = |word: &String| word == "rm" || word.ends_with("/rm") || word.contains("rm ");
-    let runs_rm = || expression.iter().skip_while(|word| !runs(word)).any(removes);
-    expression.iter().any(|word| word == "-delete") || runs_rm()
-}
-
-/// Tests of `find` that let only a part pass.
-const NARROWING: [&str; 26] = [
-    "-name",
-    "-iname",
-    "-path",
-    "-ipath",
-    "-wholename",
-    "-iwholename",
-    "-regex",
-    "-iregex",
-    "-lname",
-    "-newer",
-    "-mtime",
-    "-mmin",
-    "-atime",
-    "-amin",
-    "-ctime",
-    "-cmin",
-    "-size",
-    "-empty",
-    "-user",
-    "-group",
-    "-uid",
-    "-gid",
-    "-perm",
-    "-inum",
-    "-samefile",
-    "-links",
-];
-
-fn narrows(expression: &[String]) -> bool {
-    expression.iter().enumerate().any(|(at, test)| {
-        let before = at.checked_sub(1).and_then(|at| expression.get(at));
-        let is_negated = before.is_some_and(|word| word == "!" || word == "-not");
-        let fits_all = expression.get(at + 1).is_some_and(|pattern| pattern.chars().all(|c| c == '*'));
-        NARROWING.contains(&test.as_str()) && !is_negated && !fits_all
-    })
-}
-
-fn components(field: &[Unit], base: &[Component]) -> Vec<Component> {
-    let slash = Unit::Char('/');
-    let mut path = if field.first() == Some(&slash) { Vec::new() } else { base.to_vec() };
-    for component in field.split(|unit| *unit == slash) {
-        match component {
-            [] | [Unit::Char('.')] => {}
-            [Unit::Char('.'), Unit::Char('.')] => drop(path.pop()),
-            _ => path.push(component.to_vec()),
-        }
-    }
-    path
-}
-
-/// A component with `[…]` as `?`, for [`glob_matches`]. `None`: it is unknown.
-fn glob(component: &[Unit]) -> Option<String> {
-    let mut glob = String::new();
-    let mut units = component.iter();
-    while let Some(unit) = units.next() {
-        match unit {
-            Unit::Wild('[') => {
-                units.by_ref().find(|unit| **unit == Unit::Char(']'));
-                glob.push('?');
-            }
-            Unit::Char(c) | Unit::Wild(c) => glob.push(*c),
-            Unit::Unknown => return None,
-        }
-    }
-    Some(glob)
-}
-
-/// A glob that takes all, or nearly: `*`, `.*`, `?*`, `[!.]*`.
-fn fits_all(component: &[Unit]) -> bool {
-    let is_wild = component.iter().any(|unit| matches!(unit, Unit::Wild(_)));
-    is_wild && glob(component).is_some_and(|glob| glob.chars().all(|c| matches!(c, '*' | '?' | '.')))
-}
-
-fn component_matches(component: &[Unit], name: &[Unit]) -> bool {
-    glob(component).zip(text(name)).is_some_and(|(glob, name)| glob_matches(&glob, &name))
 }
 
 /// Whether a device below `/dev` is a disk or memory.
@@ -782,6 +616,8 @@ mod tests {
                 "X=; rm -rf \"$X/\"",
                 "rm -rf \"$1\"/*",
                 "rm -rf ${X:-/}",
+                "$SUDO rm -rf /",
+                "$(which sudo) rm -rf /",
                 "X='-rf /'; rm $X",
                 "X='rm -rf /'; $X",
                 "X=~; rm -rf $X",
@@ -1009,6 +845,16 @@ mod tests {
         check_denied(&[&format!("echo {}", "{a,b}".repeat(30))], "nested too deep");
         check_denied(&[&format!("echo {}", "{a,".repeat(30_000) + &"}".repeat(30_000))], "nested too deep");
         check_denied(&[&":;".repeat(20_000)], "nested too deep");
+        assert_eq!(reason(&"sudo ".repeat(50_000)), None);
+        assert_eq!(reason(&"$x ".repeat(50_000)), None);
+        let mut documents = String::new();
+        for at in 0..70 {
+            documents += &format!("{}bash <<E{at}\n", "(".repeat(40));
+        }
+        check_denied(&[&documents], "nested too deep");
+        let variables: String = (0..3000).map(|at| format!("V{at}=$X; (W=1);")).collect();
+        check_passes(&[&format!("X={}; {variables}", "x".repeat(4000))]);
+        check_denied(&[&format!("X={}; echo {}", "x".repeat(4000), "$X ".repeat(30_000))], "too large");
         let doubling = format!("X=aaaa;{} rm -rf $X", "X=$X$X;".repeat(60));
         assert_eq!(reason(&doubling), None);
         assert_eq!(reason(&"{".repeat(100_000)), None);

@@ -1,7 +1,10 @@
 //! What a command line would do, judged on the line as the shell reads it.
 mod expand;
 mod floor;
+mod options;
 mod parse;
+mod path;
+mod word;
 
 pub use floor::floor;
 use parse::{Node, Piece, Script};
