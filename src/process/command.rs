@@ -531,7 +531,7 @@ mod tests {
             ("trap '' TERM; echo before; (sleep 300 &); sleep 300", "before\n"),
         ] {
             let witness = Witness::new();
-            let (finished, text) = run(&witness.line(line), Duration::from_millis(300));
+            let (finished, text) = run(&witness.line(line), Duration::from_millis(1500));
             assert_eq!((finished.end, text.as_str()), (End::TimedOut, words), "{line}");
             assert!(finished.left.is_none() && witness.all_are_gone(), "{line}");
         }

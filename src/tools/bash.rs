@@ -337,9 +337,9 @@ mod tests {
 
     #[test]
     fn a_timeout_is_a_failure_with_the_output_so_far() {
-        let arguments = json!({"command": "echo before; sleep 300", "timeoutSeconds": 0.3});
+        let arguments = json!({"command": "echo before; sleep 300", "timeoutSeconds": 1.5});
         let (outcome, updates) = run(arguments, &mut workspace(), |_, _| ());
-        assert_eq!(outcome.output, "before\n[timed out after 0.3 s]");
+        assert_eq!(outcome.output, "before\n[timed out after 1.5 s]");
         assert!(outcome.failed && outcome.exit_code.is_none());
         assert_eq!(updates, ["before\n"]);
     }
