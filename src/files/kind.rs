@@ -17,7 +17,7 @@ pub fn kind_of(bytes: &[u8]) -> Option<&'static str> {
         (b"%PDF-", "PDF document"),
         (b"PK\x03\x04", "ZIP archive or office document"),
         (b"\x1f\x8b", "gzip archive"),
-        (b"BZh", "bzip2 archive"),
+        (b"BZh91AY&SY", "bzip2 archive"),
         (b"\xfd7zXZ\0", "xz archive"),
         (b"\x28\xb5\x2f\xfd", "zstd archive"),
         (b"\x7fELF", "ELF program"),

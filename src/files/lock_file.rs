@@ -60,7 +60,7 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    while entered.load(SeqCst) < 2_000 {
+                    while entered.load(SeqCst) < 500 {
                         if let Some(lock) = try_lock(folder.as_fd(), "lock".as_ref()).unwrap() {
                             assert_eq!(inside.fetch_add(1, SeqCst), 0, "two inside");
                             entered.fetch_add(1, SeqCst);

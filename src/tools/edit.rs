@@ -251,7 +251,7 @@ mod tests {
         let mut place = TestPlace::new();
         assert!(place.call(&EditFile, edit("f", "x", "y")).failed);
         assert!(!place.at("f").exists());
-        assert_eq!(place.call(&EditFile, edit("f", "", "y")).output, "Made f (1 bytes)");
+        assert_eq!(place.call(&EditFile, edit("f", "", "y")).output, "Made f (1 byte)");
         assert_eq!(place.bytes("f"), b"y");
     }
 

@@ -2,7 +2,7 @@
 use super::{Access, Action, Kind, Location, Outcome, Place, Plan, Run, Workspace};
 use crate::files;
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -35,6 +35,11 @@ pub struct Unresolved {
 /// [`io::ErrorKind::PermissionDenied`] for a way through this process's own folder below `/proc` (see
 /// [`is_our_own_process`]).
 pub fn resolve(path: &Path) -> Result<PathBuf, Unresolved> {
+    walk(path, |_| ())
+}
+
+/// [`resolve`], telling each place on the way that was looked at, links included.
+fn walk(path: &Path, mut visit: impl FnMut(&Path)) -> Result<PathBuf, Unresolved> {
     let mut here = PathBuf::from("/");
     let mut todo = components(path);
     let mut followed = 0;
@@ -44,6 +49,7 @@ pub fn resolve(path: &Path) -> Result<PathBuf, Unresolved> {
             continue;
         }
         let next = here.join(&name);
+        visit(&next);
         match look(&next, &todo) {
             Ok(Found::Nothing) => return Ok(todo.iter().rev().fold(next, |path, name| path.join(name))),
             Ok(Found::Other) => here = next,
@@ -118,6 +124,19 @@ pub fn judge(path: &Path, workspace: &Workspace, purpose: Purpose) -> Place {
     Place { inside_roots: inside.is_some(), protected }
 }
 
+fn is_inside(path: &Path, workspace: &Workspace) -> bool {
+    workspace.roots.iter().any(|root| path.starts_with(root))
+}
+
+/// What lies on the ways to the roots, also as the client calls `cwd`: that it is there is no news.
+fn known_places(workspace: &Workspace) -> HashSet<PathBuf> {
+    let mut known: HashSet<PathBuf> =
+        workspace.roots.iter().flat_map(|root| root.ancestors().map(Path::to_owned)).collect();
+    // A `cwd` that is gone leads nowhere; what led there is known all the same.
+    let _ = walk(&workspace.cwd, |place| drop(known.insert(place.to_owned())));
+    known
+}
+
 fn has_protected_name(path: &Path, purpose: Purpose) -> bool {
     const BEHAVIOR: [&str; 6] = [".git", ".bob", ".agents", "agents.md", "bob.md", ".vscode"];
     let names: Vec<String> = path.iter().map(|name| fold(&name.to_string_lossy())).collect();
@@ -165,7 +184,10 @@ impl Target {
     /// Text for the model, that tells nothing of the disk: no path, no home, our own process.
     pub(super) fn locate(path: &str, workspace: &Workspace, purpose: Purpose) -> Result<Self, String> {
         let named = absolute(path, workspace)?;
-        let (judged, resolved) = match resolve(&named) {
+        let mut strayed = false;
+        let known = known_places(workspace);
+        let end = walk(&named, |place| strayed |= !known.contains(place) && !is_inside(place, workspace));
+        let (judged, resolved) = match end {
             Ok(path) => (path.clone(), Ok(path)),
             Err(Unresolved { at, .. }) if is_our_own_process(&at) => {
                 return Err(format!("{path}: access to Bob's own process is denied"));
@@ -180,7 +202,9 @@ impl Target {
             path => path.unwrap_or(shown).to_string_lossy().into_owned(),
         };
         let shown = relative.map_or_else(|| shown.clone(), |relative| workspace.cwd.join(relative));
+        // A way that comes back in (`/home/her/project/../../me/…`) tells what there is outside, so it asks too.
         let place = judge(&judged, workspace, purpose);
+        let place = Place { inside_roots: place.inside_roots && !strayed, ..place };
         Ok(Self { named, resolved, place, judged, shown, title })
     }
 
@@ -261,6 +285,9 @@ pub(super) fn invalid(tool: &str, kind: Kind, why: String) -> Plan {
 fn absolute(path: &str, workspace: &Workspace) -> Result<PathBuf, String> {
     if path.is_empty() {
         return Err("`path` is empty: a file's path is expected".into());
+    }
+    if path.ends_with('/') {
+        return Err(format!("{path}: a file's path is expected, this one ends with a slash"));
     }
     let below_home = if path == "~" { Some("") } else { path.strip_prefix("~/") };
     match (below_home, &workspace.home) {
@@ -425,6 +452,7 @@ mod tests {
         place.link("notes.txt", ".env");
         place.link("dangling", "../outside/new");
         place.link("user", "../home/.bob");
+        place.link("../outside/in", "../project");
         for (path, reading, writing) in [
             ("src/main.rs", PLAIN, PLAIN),
             ("environment", PLAIN, PLAIN),
@@ -450,6 +478,10 @@ mod tests {
             ("link/file", OUTSIDE, OUTSIDE),
             ("dangling", OUTSIDE, OUTSIDE),
             ("link/../x", OUTSIDE, OUTSIDE),
+            ("../outside/../project/x", OUTSIDE, OUTSIDE),
+            ("../outside/in/x", OUTSIDE, OUTSIDE),
+            ("../project/x", PLAIN, PLAIN),
+            ("../../../../../../../../../../etc", OUTSIDE, OUTSIDE),
             ("../outside/.env", (false, true), (false, true)),
             ("../projectile", OUTSIDE, OUTSIDE),
             ("../PROJECT/x", OUTSIDE, OUTSIDE),
@@ -480,7 +512,8 @@ mod tests {
     #[test]
     fn titles_are_relative_and_locations_as_the_client_calls_them() {
         let mut place = TestPlace::new();
-        std::os::unix::fs::symlink("project", place.root.join("called")).unwrap();
+        std::os::unix::fs::symlink("detour", place.root.join("called")).unwrap();
+        std::os::unix::fs::symlink("project", place.root.join("detour")).unwrap();
         place.workspace.cwd = place.root.join("called");
         place.write("sub/file", "");
         place.link("link", "sub/file");
@@ -492,12 +525,13 @@ mod tests {
             (".", ".", "called"),
         ] {
             let target = Target::locate(path, &place.workspace, Purpose::Read).unwrap();
+            assert!(target.place.inside_roots, "{path}");
             assert_eq!((target.title.as_str(), target.shown), (title, place.root.join(shown)), "{path}");
         }
         let outside = Target::locate("../outside/x", &place.workspace, Purpose::Read).unwrap();
         assert_eq!(outside.title, place.root.join("outside/x").to_str().unwrap());
         place.workspace.home = None;
-        for nonsense in ["", "~", "~/x"] {
+        for nonsense in ["", "~", "~/x", "src/"] {
             assert!(Target::locate(nonsense, &place.workspace, Purpose::Read).is_err());
         }
     }
