@@ -133,7 +133,7 @@ fn known_places(workspace: &Workspace) -> HashSet<PathBuf> {
     let mut known: HashSet<PathBuf> =
         workspace.roots.iter().flat_map(|root| root.ancestors().map(Path::to_owned)).collect();
     // A `cwd` that is gone leads nowhere; what led there is known all the same.
-    let _ = walk(&workspace.cwd, |place| drop(known.insert(place.to_owned())));
+    let _ = walk(&workspace.cwd, |place| known.extend([place.to_owned()]));
     known
 }
 
