@@ -112,19 +112,20 @@ fn carry_out(
     plan: Plan,
     announced: &Announced<'_>,
 ) -> Result<Outcome, Cancelled> {
+    // Decided before the plan's own failure is told: that may be of a file that a rule denies.
+    let asks = match session.permissions.decide(&call.name, &plan.access, &session.workspace) {
+        Decision::Deny(why) => return Ok(Outcome::failed(why)),
+        Decision::Ask => true,
+        Decision::Allow => false,
+    };
     let action = match plan.action {
         Ok(action) => action,
         Err(why) => return Ok(Outcome::failed(why)),
     };
-    match session.permissions.decide(&call.name, &plan.access, &session.workspace) {
-        Decision::Allow => {}
-        Decision::Deny(why) if why == REJECTED => return Ok(Outcome::failed(why)),
-        Decision::Deny(why) => return Ok(Outcome::failed(format!("[denied: {why}]"))),
-        Decision::Ask => {
-            let answer = place.away(speaker.cancel, || announced.ask(&plan.access))?;
-            if !session.permissions.take_answer(&call.name, answer.as_ref()) {
-                return Ok(Outcome::failed(REJECTED));
-            }
+    if asks {
+        let answer = place.away(speaker.cancel, || announced.ask(&plan.access))?;
+        if !session.permissions.take_answer(&call.name, answer.as_ref()) {
+            return Ok(Outcome::failed(REJECTED));
         }
     }
     speaker.cancel.check()?;

@@ -27,7 +27,7 @@ pub enum Decision {
     Allow,
     /// The user is asked.
     Ask,
-    /// It does not run, for this reason.
+    /// It does not run; what the model reads.
     Deny(String),
 }
 
@@ -45,12 +45,12 @@ impl Permissions {
         if let Access::Command(command) = access
             && let Some(why) = shell_line::floor(command, workspace.home.as_deref())
         {
-            return Decision::Deny(why);
+            return Decision::Deny(format!("[denied: {why}]"));
         }
         let always = self.always.get(tool).copied();
         let exposed = matches!(access, Access::File { place, .. } if !place.inside_roots || place.protected);
         match self.rule(tool, access, workspace) {
-            Some(RuleAction::Deny) => Decision::Deny("denied by a rule of the user's".into()),
+            Some(RuleAction::Deny) => Decision::Deny("[denied by a rule of the user's]".into()),
             _ if always == Some(false) => Decision::Deny(REJECTED.into()),
             Some(RuleAction::Ask) => Decision::Ask,
             Some(RuleAction::Allow) => Decision::Allow,
