@@ -4,14 +4,13 @@ set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-out=$(LLM_PROVIDER=DEMO BOB_HOME="$dir/home" "${BOB:-target/debug/bob}" --acp --script <<END
+LLM_PROVIDER=DEMO BOB_HOME="$dir/home" "${BOB:-target/debug/bob}" --acp --script > "$dir/out" <<END
 {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}
 {"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"$dir","mcpServers":[]}}
 {"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{"sessionId":"script","prompt":[{"type":"text","text":"run touch made"}]}}
 END
-)
 
-echo "$out"
-echo "$out" | grep '"tool_call_update"' | grep -q '"status":"failed"'
-echo "$out" | grep '"id":3' | grep -q '"stopReason":"end_turn"'
+cat "$dir/out"
+grep '"tool_call_update"' "$dir/out" | grep -q '"status":"failed"'
+grep '"id":3' "$dir/out" | grep -q '"stopReason":"end_turn"'
 [ ! -e "$dir/made" ]

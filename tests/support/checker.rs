@@ -39,6 +39,7 @@ const DECLARED: &[(&str, &str)] = &[
 /// One connection, as far as it has gone.
 #[derive(Debug, Default)]
 pub struct Checker {
+    is_begun: bool,
     capabilities: Value,
     /// The client's requests without an answer, oldest first.
     pending: Vec<Pending>,
@@ -63,6 +64,11 @@ struct Pending {
 impl Checker {
     /// Takes note of a line the client writes.
     pub fn sent(&mut self, line: &[u8]) {
+        let line = match self.is_begun {
+            true => line,
+            false => line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line),
+        };
+        self.is_begun = true;
         let Ok(message) = serde_json::from_slice::<Value>(line) else { return };
         let id = &message["id"];
         let usable = id.is_string() || id.is_i64() || id.is_u64();
