@@ -110,7 +110,7 @@ impl Dispatcher {
             _ if self.ending == Ending::Now => reply.declined(at_deadline),
             Err(error) if error.is_method_not_found() => reply.err(&error),
             Ok(Request::Initialize(client)) => self.initialize(&client, reply),
-            _ if !self.initialized => reply.err(&RpcError::not_initialized(method)),
+            _ if !self.initialized && method != "initialize" => reply.err(&RpcError::not_initialized(method)),
             Err(error) => reply.err(&error),
             Ok(request) => self.route(request, reply),
         }

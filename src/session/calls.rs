@@ -41,8 +41,11 @@ pub fn not_tried(session: &Session, speaker: &Speaker<'_>, call: &Call, why: Not
     };
     // Planning reads files; for a call that won't run its name is enough.
     let plan = refusal(session, call, text.to_string());
-    let announced = Announced::announce(speaker, call, &plan, ToolCallStatus::Failed);
-    announced.end(call, Outcome::failed(text))
+    let content = [ToolCallContent::text(text)];
+    Announced::new(speaker, call, &plan).with_tool_call(ToolCallStatus::Failed, &content, |call| {
+        speaker.update(&Update::ToolCall(call));
+    });
+    Outcome::failed(text).into_result(call)
 }
 
 /// Plans, announces, asks about and runs one call. Its result is always there; `Err` beside it: cancelled.
@@ -53,7 +56,7 @@ pub fn perform(
     call: &Call,
 ) -> (ToolResult, Result<(), Cancelled>) {
     let plan = plan(session, call);
-    let announced = Announced::announce(speaker, call, &plan, ToolCallStatus::Pending);
+    let announced = Announced::new(speaker, call, &plan).announce();
     let outcome = carry_out(session, speaker, place, call, plan, &announced);
     match outcome {
         Ok(outcome) => (announced.end(call, outcome), speaker.cancel.check()),
@@ -137,7 +140,8 @@ struct Announced<'a> {
     speaker: Speaker<'a>,
     id: String,
     shown: Shown,
-    ended: bool,
+    /// Announced, and its end not told yet.
+    under_way: bool,
 }
 
 /// What a call looks like, kept for the question about it.
@@ -152,7 +156,7 @@ struct Shown {
 }
 
 impl<'a> Announced<'a> {
-    fn announce(speaker: &Speaker<'a>, call: &Call, plan: &Plan, status: ToolCallStatus) -> Self {
+    fn new(speaker: &Speaker<'a>, call: &Call, plan: &Plan) -> Self {
         let title = clean(&plan.title);
         let shown = Shown {
             title_is_whole: title == plan.title,
@@ -167,10 +171,18 @@ impl<'a> Announced<'a> {
             },
         };
         let id = format!("call_{}", speaker.context.calls.next());
-        let announced = Self { speaker: *speaker, id, shown, ended: status == ToolCallStatus::Failed };
-        let content: Vec<_> = announced.shown.diff.iter().map(diff_content).collect();
-        announced.with_tool_call(status, &content, |call| speaker.update(&Update::ToolCall(call)));
-        announced
+        Self { speaker: *speaker, id, shown, under_way: false }
+    }
+
+    fn announce(mut self) -> Self {
+        let content: Vec<_> = self.shown.diff.iter().map(diff_content).collect();
+        let speaker = self.speaker;
+        self.with_tool_call(ToolCallStatus::Pending, &content, |call| {
+            speaker.update(&Update::ToolCall(call))
+        });
+        drop(content);
+        self.under_way = true;
+        self
     }
 
     /// All that is known of the call, as its announcement and the question about it have it.
@@ -234,7 +246,7 @@ impl<'a> Announced<'a> {
     }
 
     fn end(mut self, call: &Call, outcome: Outcome) -> ToolResult {
-        self.ended = true;
+        self.under_way = false;
         let status = if outcome.failed { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
         let content = match &outcome.diff {
             Some(diff) if !outcome.failed => [diff_content(diff)],
@@ -244,19 +256,20 @@ impl<'a> Announced<'a> {
         let raw_output = RawOutput { output: &outcome.output, exit_code: outcome.exit_code };
         self.speaker.update(&self.status(status, Some(&content), Some(raw_output)));
         drop(content);
-        ToolResult {
-            call_id: call.id.clone(),
-            name: call.name.clone(),
-            output: outcome.output,
-            images: outcome.images,
-            failed: outcome.failed,
-        }
+        outcome.into_result(call)
+    }
+}
+
+impl Outcome {
+    fn into_result(self, call: &Call) -> ToolResult {
+        let Self { output, images, failed, .. } = self;
+        ToolResult { call_id: call.id.clone(), name: call.name.clone(), output, images, failed }
     }
 }
 
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
-        if !self.ended {
+        if self.under_way {
             self.speaker.update(&self.status(ToolCallStatus::Failed, None, None));
         }
     }

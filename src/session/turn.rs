@@ -219,8 +219,7 @@ impl Turn<'_> {
         }
         let Tally { commands, file_operations, skills } = &self.tally;
         log::info!(
-            "[acp] session {}: turn done: {commands} command(s) · {file_operations} file op(s) · {skills} skill(s)",
-            session.id
+            "[acp] turn done: {commands} command(s) · {file_operations} file op(s) · {skills} skill(s)"
         );
     }
 }
