@@ -293,6 +293,15 @@ fn done_without_a_finish_reason_needs_something_to_show_for_it() {
 }
 
 #[test]
+fn a_message_that_restates_the_stream_is_not_heard_twice() {
+    let whole = json!({"choices": [{"delta": null, "message": {"content": "a"}, "finish_reason": "stop"}]})
+        .to_string();
+    let stream = stream_of(&[&delta(json!({"content": "a"}), None), &whole]);
+    assert_eq!(decode([stream.as_slice()]).1.text, "a");
+    assert_eq!(decode([stream_of(&[&whole]).as_slice()]).1.text, "a", "unless it is all there is");
+}
+
+#[test]
 fn a_call_cut_off_by_the_limit_is_no_call_to_run() {
     let call = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "a", "arguments": "{\"path\":\"hel"}}]});
     for finish in ["length", "stop"] {
