@@ -221,7 +221,7 @@ impl Outbox {
             return None;
         }
         state.open.insert(id.clone(), at_deadline);
-        Some(Reply { outbox: self.clone(), id })
+        Some(Reply { outbox: self.clone(), id, answered: false })
     }
 
     /// An answer to what has no usable id.
@@ -368,6 +368,8 @@ fn question_key(id: &Id) -> Option<u64> {
 pub struct Reply {
     outbox: Outbox,
     id: Id,
+    /// Once it is, the client may use the id again: whoever has it then is none of ours.
+    answered: bool,
 }
 
 impl Reply {
@@ -382,28 +384,34 @@ impl Reply {
     }
 
     /// Answers with a result, and `then` says what may follow only that.
-    pub fn ok_then(self, result: &impl Serialize, then: Vec<String>) {
-        self.outbox.reply(&self.id, jsonrpc::success(&self.id, result), then);
+    pub fn ok_then(mut self, result: &impl Serialize, then: Vec<String>) {
+        let line = jsonrpc::success(&self.id, result);
+        self.answer(line, then);
     }
 
     /// Answers with an error.
-    pub fn err(self, error: &RpcError) {
-        self.outbox.reply(&self.id, jsonrpc::failure(Some(&self.id), error), Vec::new());
+    pub fn err(mut self, error: &RpcError) {
+        let line = jsonrpc::failure(Some(&self.id), error);
+        self.answer(line, Vec::new());
     }
 
     /// Answers as a request that was cancelled before it began.
-    pub fn declined(self, how: AtDeadline) {
-        self.outbox.reply(&self.id, how.line(&self.id), Vec::new());
+    pub fn declined(mut self, how: AtDeadline) {
+        let line = how.line(&self.id);
+        self.answer(line, Vec::new());
+    }
+
+    fn answer(&mut self, line: String, then: Vec<String>) {
+        self.answered = true;
+        self.outbox.reply(&self.id, line, then);
     }
 }
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        // Nothing happens if it was answered; that must not cost a line of text on every request.
-        let open = self.outbox.0.state.lock().open.contains_key(&self.id);
-        if open {
+        if !self.answered {
             let error = RpcError::internal("Internal error: the request was dropped");
-            self.outbox.reply(&self.id, jsonrpc::failure(Some(&self.id), &error), Vec::new());
+            self.answer(jsonrpc::failure(Some(&self.id), &error), Vec::new());
         }
     }
 }
