@@ -3,6 +3,8 @@ mod support;
 
 use serde_json::json;
 use support::client::Launch;
+use support::model_server::ModelServer;
+use support::openai;
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
 
@@ -82,6 +84,28 @@ fn long_lines_are_read_whole() {
         let block = json!({"type": "audio", "mimeType": "audio/wav", "data": text});
         let answer = client.call("session/prompt", json!({"sessionId": session, "prompt": [block]}));
         assert_eq!(answer["error"]["code"], -32602);
+    }
+    client.finish();
+}
+
+/// The bookkeeping of an answer once came after the answer, and took the next request of that id for the last one.
+/// Eight at a time, so that somebody is interrupted between the two.
+#[test]
+fn an_answered_id_may_be_used_again_at_once() {
+    std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(one_id_for_all))));
+}
+
+fn one_id_for_all() {
+    const PROMPTS: usize = 300;
+    let server = ModelServer::with((0..PROMPTS).map(|_| openai::say("x")));
+    let mut client = Launch::new().model(&server.base_url()).start();
+    let session = client.open();
+    let prompt = json!({"jsonrpc": "2.0", "id": "again", "method": "session/prompt",
+        "params": {"sessionId": session, "prompt": [{"type": "text", "text": "go"}]}});
+    for _ in 0..PROMPTS {
+        client.send(&prompt);
+        let turn = client.wait_turn(&session, &json!("again"));
+        assert_eq!((turn.stop_reason(), turn.text().as_str()), ("end_turn", "x"), "{}", turn.response);
     }
     client.finish();
 }

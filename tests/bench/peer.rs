@@ -15,6 +15,7 @@ pub(crate) struct Peer {
     stdout: BufReader<ChildStdout>,
     folder: TempDir,
     line: String,
+    prompts: usize,
 }
 
 impl Peer {
@@ -41,7 +42,7 @@ impl Peer {
         let mut child = command.spawn().expect("the program starts");
         let stdin = child.stdin.take();
         let stdout = BufReader::with_capacity(1 << 16, child.stdout.take().expect("it is piped"));
-        Self { child, stdin, stdout, folder, line: String::new() }
+        Self { child, stdin, stdout, folder, line: String::new(), prompts: 0 }
     }
 
     /// Writes a line.
@@ -98,18 +99,21 @@ impl Peer {
         session
     }
 
-    /// Sends a prompt.
-    pub(crate) fn prompt(&mut self, session: &str, id: usize) {
+    /// Sends a prompt; its id.
+    pub(crate) fn prompt(&mut self, session: &str) -> String {
+        self.prompts += 1;
+        let id = format!("\"id\":\"p{}\"", self.prompts);
         let params = format!(r#"{{"sessionId":"{session}","prompt":[{{"type":"text","text":"go"}}]}}"#);
-        self.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{params}}}"#));
+        self.send(&format!(r#"{{"jsonrpc":"2.0",{id},"method":"session/prompt","params":{params}}}"#));
+        id
     }
 
     /// From a cancel to the response of a prompt of this session, which has to be `cancelled`.
-    pub(crate) fn cancel(&mut self, session: &str, prompt: usize) -> Duration {
+    pub(crate) fn cancel(&mut self, session: &str, prompt: &str) -> Duration {
         let since = Instant::now();
         let params = format!(r#"{{"sessionId":"{session}"}}"#);
         self.send(&format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{params}}}"#));
-        let answer = self.until(&format!("\"id\":{prompt},"));
+        let answer = self.until(prompt);
         let took = since.elapsed();
         assert!(answer.contains("cancelled"), "{answer}");
         took

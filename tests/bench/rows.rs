@@ -44,7 +44,7 @@ pub(crate) fn throughput(bob: &Path) -> Vec<Row> {
     let times = Times::of(7, |index| {
         peer.ask_session(100 + index); // a new session each time: no history
         let session = peer.session(100 + index);
-        run(&mut peer, &|peer| peer.prompt(&session, 2))
+        run(&mut peer, &|peer| drop(peer.prompt(&session)))
     });
     let count = f64::from(u32::try_from(DELTAS).expect("it is small"));
     vec![Row::rate("20,000 deltas in one prompt", count, &times, &floor, 0.5)]
@@ -70,7 +70,7 @@ pub(crate) fn first_delta(bob: &Path) -> Vec<Row> {
     let floor = Times::of(51, |_| run(&mut plain, &|peer| peer.send("go")));
     let mut peer = Peer::bob(bob, &server.base_url(), &[]);
     let session = peer.open();
-    let times = Times::of(51, |_| run(&mut peer, &|peer| peer.prompt(&session, 2)));
+    let times = Times::of(51, |_| run(&mut peer, &|peer| drop(peer.prompt(&session))));
     vec![Row::over_floor("first delta in -> first chunk out", &times, &floor, Duration::from_micros(500))]
 }
 
@@ -81,22 +81,22 @@ pub(crate) fn cancel_while_the_model_works(bob: &Path) -> Vec<Row> {
     let session = peer.open();
     let streaming = Times::of(21, |_| {
         server.push(flood(200_000));
-        peer.prompt(&session, 2);
+        let prompt = peer.prompt(&session);
         peer.skip(1000, "agent_message_chunk");
-        peer.cancel(&session, 2)
+        peer.cancel(&session, &prompt)
     });
     let silent = Times::of(21, |_| {
         let (answer, _hold) = Answer::sse().write(event(&text("x"))).hold();
         server.push(answer);
-        peer.prompt(&session, 2);
+        let prompt = peer.prompt(&session);
         peer.until("agent_message_chunk");
-        peer.cancel(&session, 2)
+        peer.cancel(&session, &prompt)
     });
     let before = Times::of(21, |_| {
         let (_hold, asked) = held(&server);
-        peer.prompt(&session, 2);
+        let prompt = peer.prompt(&session);
         server.wait_request(asked);
-        peer.cancel(&session, 2)
+        peer.cancel(&session, &prompt)
     });
     vec![
         Row::time("cancel -> response, deltas rushing in", &streaming, ms(2)),
@@ -113,27 +113,27 @@ pub(crate) fn cancel_elsewhere(bob: &Path) -> Vec<Row> {
     let session = free.open();
     let command = Times::of(21, |_| {
         server.push(sleep());
-        free.prompt(&session, 2);
+        let prompt = free.prompt(&session);
         free.until("\"in_progress\"");
         pause(ms(10)); // the shell is up
-        free.cancel(&session, 2)
+        free.cancel(&session, &prompt)
     });
     let mut asking = Peer::bob(bob, &server.base_url(), &[]);
     let (one, two) = (asking.open(), asking.open());
     let permission = Times::of(21, |_| {
         server.push(sleep());
-        asking.prompt(&one, 2);
+        let prompt = asking.prompt(&one);
         asking.until("session/request_permission");
-        asking.cancel(&one, 2)
+        asking.cancel(&one, &prompt)
     });
     let gate = Times::of(21, |_| {
         let (_hold, asked) = held(&server);
-        asking.prompt(&one, 2);
+        let working = asking.prompt(&one);
         server.wait_request(asked);
-        asking.prompt(&two, 3);
+        let waiting = asking.prompt(&two);
         pause(ms(2)); // it waits
-        let took = asking.cancel(&two, 3);
-        asking.cancel(&one, 2);
+        let took = asking.cancel(&two, &waiting);
+        asking.cancel(&one, &working);
         took
     });
     vec![
@@ -171,7 +171,7 @@ pub(crate) fn shell_turn(bob: &Path) -> Vec<Row> {
         server.push(call([("c", "bash", json!({"command": format!("true {index}")}))]));
         server.push(say("done"));
         let since = Instant::now();
-        peer.prompt(&session, 2);
+        peer.prompt(&session);
         peer.until(PROMPT_END);
         since.elapsed()
     });
@@ -209,7 +209,7 @@ pub(crate) fn unread_client(bob: &Path) -> Vec<Row> {
     let idle = peer.pss();
     let deltas = (100 << 20) / event(&text("word ")).len();
     server.push(flood(deltas));
-    peer.prompt(&session, 2);
+    peer.prompt(&session);
     let mut written = 0;
     loop {
         pause(ms(500));
@@ -227,7 +227,7 @@ pub(crate) fn size(bob: &Path) -> Vec<Row> {
     let server = ModelServer::with([say("hi")]);
     let mut peer = Peer::bob(bob, &server.base_url(), &[]);
     let session = peer.open();
-    peer.prompt(&session, 2);
+    peer.prompt(&session);
     let request = server.wait_request(0);
     let length = |bytes: usize| f64::from(u32::try_from(bytes).expect("it is small"));
     let binary = std::fs::metadata(bob).map_or(0, |data| usize::try_from(data.len()).expect("it is small"));
