@@ -16,6 +16,7 @@ pub mod client;
 pub mod matching;
 pub mod model_server;
 pub mod openai;
+pub mod process;
 pub mod schema;
 
 use std::fs::{self, File};
