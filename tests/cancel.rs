@@ -5,6 +5,7 @@ mod support;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 use support::client::{Client, Launch, Permission, Turn};
 use support::model_server::{Answer, Hold, ModelServer};
@@ -198,7 +199,8 @@ fn in_a_command_with_all_its_processes() {
 #[test]
 fn in_a_command_that_ignores_signals() {
     let mut stage = Stage::new();
-    let prompt = stage.ask(bash("trap '' TERM INT HUP; (trap '' TERM; sleep 300) & echo $! $$; sleep 300; sleep 300"));
+    let prompt =
+        stage.ask(bash("trap '' TERM INT HUP; (trap '' TERM; sleep 300) & echo $! $$; sleep 300; sleep 300"));
     let processes = wait_processes(&mut stage.client);
     stage.cancel();
     stage.is_cancelled(&prompt);
@@ -339,28 +341,20 @@ fn before_the_session_is_open() {
     }
 }
 
-/// A listener whose queue is full: who connects waits.
-fn unreachable() -> (impl Drop, SocketAddr) {
+/// The address of a listener whose queue is full, so that who connects waits; the sockets that keep it so.
+fn unreachable() -> (Vec<OwnedFd>, SocketAddr) {
     use rustix::net::{bind, connect, getsockname, listen, socket_with};
     let new = |flags| socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("a socket");
     let listener = new(SocketFlags::CLOEXEC);
     bind(&listener, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("loopback has a free port");
     listen(&listener, 0).expect("it listens");
     let address: SocketAddr = getsockname(&listener).expect("it is bound").try_into().expect("IPv4");
-    let queued: Vec<_> = (0..4)
-        .map(|_| {
-            let socket = new(SocketFlags::NONBLOCK | SocketFlags::CLOEXEC);
-            connect(&socket, &address).expect_err("it is not waited for");
-            socket
-        })
-        .collect();
-    (Keep(listener, queued), address)
-}
-
-struct Keep<A, B>(#[expect(dead_code, reason = "open until dropped")] A, #[expect(dead_code, reason = "as well")] B);
-
-impl<A, B> Drop for Keep<A, B> {
-    fn drop(&mut self) {}
+    let queued = (0..4).map(|_| {
+        let socket = new(SocketFlags::NONBLOCK | SocketFlags::CLOEXEC);
+        connect(&socket, &address).expect_err("it is not waited for");
+        socket
+    });
+    (queued.chain([listener]).collect(), address)
 }
 
 /// How many sockets wait for an answer to their SYN to this port. There is no event for it from outside.
@@ -368,12 +362,14 @@ fn connecting_to(address: SocketAddr) -> usize {
     let (port, table) = (format!(":{:04X}", address.port()), std::fs::read_to_string("/proc/net/tcp"));
     let table = table.expect("this system has /proc/net/tcp");
     let columns = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    columns.filter(|line| line.get(2).is_some_and(|to| to.ends_with(&port)) && line.get(3) == Some(&"02")).count()
+    columns
+        .filter(|line| line.get(2).is_some_and(|to| to.ends_with(&port)) && line.get(3) == Some(&"02"))
+        .count()
 }
 
 #[test]
 fn while_it_connects() {
-    let (_listener, address) = unreachable();
+    let (_sockets, address) = unreachable();
     let mut client = Launch::new().model(&format!("http://{address}/v1")).start();
     let session = client.open();
     for _ in 0..3 {
@@ -429,30 +425,40 @@ fn while_it_waits_for_a_client_that_does_not_read() {
     client.finish();
 }
 
+/// A model's pieces and their end, to a client that does not read: cancelled while its last word waits for room.
+#[track_caller]
+fn waits_with_its_last_word(pieces: usize, end: Value) {
+    let launch = Launch::with_args(["--acp", "--script", "s"]);
+    write_file(launch.home(), ".bob/config.json", json!({"limits": {"outboxBytes": 1000}}).to_string());
+    let pieces = (0..pieces).map(|_| openai::text(&"x".repeat(60 << 10)));
+    let server = ModelServer::with([openai::stream(pieces.chain([end]))]);
+    let mut client = launch.model(&server.base_url()).unread().start();
+    client.request("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
+    let cwd = client.cwd();
+    client.request("session/new", json!({"cwd": cwd, "mcpServers": []}));
+    let prompt = client.send_prompt("s", "talk");
+    server.wait_request(0);
+    wait_at_rest(client.id());
+    let cancel = client.request("session/cancel", json!({"sessionId": "s"}));
+    wait_at_rest(client.id());
+    client.start_reading();
+    assert_eq!(client.wait_response(&cancel)["result"], json!(null));
+    let turn = client.wait_turn("s", &prompt);
+    assert_eq!(turn.stop_reason(), "cancelled", "{}", turn.response);
+    client.finish();
+}
+
 #[test]
 fn a_turn_whose_last_words_wait_for_room_is_cancelled_not_done() {
-    // One of them is where the last piece is the one that waits; which one depends on the size of a pipe.
-    for pieces in 2..6 {
-        let launch = Launch::with_args(["--acp", "--script", "s"]);
-        write_file(launch.home(), ".bob/config.json", json!({"limits": {"outboxBytes": 1000}}).to_string());
-        let pieces = (0..pieces).map(|_| openai::text(&"x".repeat(60 << 10)));
-        let server = ModelServer::with([openai::stream(pieces.chain([openai::finish("stop")]))]);
-        let mut client = launch.model(&server.base_url()).unread().start();
-        client.request("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
-        let cwd = client.cwd();
-        client.request("session/new", json!({"cwd": cwd, "mcpServers": []}));
-        let prompt = client.send_prompt("s", "talk");
-        server.wait_request(0);
-        wait_at_rest(client.id());
-        let done = client.stderr().contains("turn done");
-        let cancel = client.request("session/cancel", json!({"sessionId": "s"}));
-        wait_at_rest(client.id());
-        client.start_reading();
-        assert_eq!(client.wait_response(&cancel)["result"], json!(null));
-        let turn = client.wait_turn("s", &prompt);
-        assert_eq!(turn.stop_reason(), if done { "end_turn" } else { "cancelled" }, "{}", turn.response);
-        client.finish();
-    }
+    // One piece in the pipe, one in the writer's hands, and one that waits: the last, or not even that.
+    waits_with_its_last_word(3, openai::finish("stop"));
+    waits_with_its_last_word(4, openai::finish("stop"));
+}
+
+#[test]
+fn a_turn_whose_error_waits_for_room_is_cancelled_not_failed() {
+    waits_with_its_last_word(2, openai::error("the provider's own words", 400));
+    waits_with_its_last_word(3, openai::error("the provider's own words", 400));
 }
 
 #[test]
@@ -466,7 +472,8 @@ fn in_the_middle_of_several_calls_each_has_its_end_and_its_result() {
         wait_processes(&mut stage.client);
         stage.cancel();
         let turn = stage.is_cancelled(&prompt);
-        let status = |call: &Value| turn.status(call["toolCallId"].as_str().expect("an id")).map(str::to_owned);
+        let status =
+            |call: &Value| turn.status(call["toolCallId"].as_str().expect("an id")).map(str::to_owned);
         let ends: Vec<_> = turn.of_kind("tool_call").filter_map(status).collect();
         assert_eq!(ends, ["completed", "failed", "failed", "failed"]);
         stage.goes_on();
@@ -483,7 +490,8 @@ fn a_request_is_cancelled_by_its_id() {
         let running = stage.ask(answer);
         stage.client.wait_update(said_something);
         let queued: Vec<_> = (0..3).map(|_| stage.ask(openai::say("Queued."))).collect();
-        let unknown = [json!("nobody"), json!(1), json!(-7), json!(null), json!([]), json!(format!("{running}"))];
+        let unknown =
+            [json!("nobody"), json!(1), json!(-7), json!(null), json!([]), json!(format!("{running}"))];
         for id in unknown.iter().chain([&queued[1]]) {
             stage.client.notify("$/cancel_request", json!({"requestId": id}));
         }
@@ -512,7 +520,11 @@ fn queued_prompts_run_in_order_and_a_cancel_takes_them_all() {
         assert_eq!(stage.client.wait_turn(&stage.session, &first).stop_reason(), "end_turn");
         for (prompt, text) in queued.iter().zip(texts) {
             let answer = stage.client.wait_for("the next answer", |message| message.get("result").is_some());
-            assert_eq!((&answer["id"], &answer["result"]["stopReason"]), (prompt, &json!("end_turn")), "{text}");
+            assert_eq!(
+                (&answer["id"], &answer["result"]["stopReason"]),
+                (prompt, &json!("end_turn")),
+                "{text}"
+            );
         }
         let (answer, _hold) = talking([]);
         let running = stage.ask(answer);
@@ -545,7 +557,10 @@ fn a_cancel_may_be_a_request() {
     let again = stage.client.call("session/cancel", json!({"sessionId": stage.session}));
     assert_eq!(again.get("result"), Some(&json!(null)));
     let unknown = stage.client.call("session/cancel", json!({"sessionId": "nobody"}));
-    assert_eq!((&unknown["error"]["code"], &unknown["error"]["data"]["sessionId"]), (&json!(-32600), &json!("nobody")));
+    assert_eq!(
+        (&unknown["error"]["code"], &unknown["error"]["data"]["sessionId"]),
+        (&json!(-32600), &json!("nobody"))
+    );
     stage.client.notify("session/cancel", json!({"sessionId": "nobody"}));
     stage.client.notify("session/cancel", json!({"sessionId": 7}));
     stage.client.notify("session/cancel", json!(null));
@@ -570,7 +585,11 @@ fn a_second_prompt_is_refused_while_a_turn_runs_and_not_once_it_is_cancelled() {
     assert_eq!(behind["error"]["code"], -32600, "the slash command is an accepted prompt");
     stage.cancel();
     stage.is_cancelled(&prompt);
-    assert_eq!(stage.client.wait_response(&new)["result"]["stopReason"], "cancelled", "it came before the cancel");
+    assert_eq!(
+        stage.client.wait_response(&new)["result"]["stopReason"],
+        "cancelled",
+        "it came before the cancel"
+    );
     assert_eq!(stage.client.call("session/set_mode", mode)["result"]["modeId"], "ask");
     stage.goes_on();
     stage.finish();
