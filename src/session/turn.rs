@@ -45,10 +45,10 @@ pub fn take_turn(
     }
     turn.close(session);
     let stop_reason = match end {
+        // A cancel wins over what it broke, and over an end that came while the last words waited for room.
+        _ if speaker.cancel.is_cancelled() => StopReason::Cancelled,
         Ok(stop_reason) => stop_reason,
         Err(Ended::Cancelled) => StopReason::Cancelled,
-        // A cancel wins over what it broke.
-        Err(Ended::Failed(_)) if speaker.cancel.is_cancelled() => StopReason::Cancelled,
         Err(Ended::Failed(failure)) => return Err(TurnFailed(failure)),
     };
     Ok(PromptResponse { stop_reason, usage: turn.usage })

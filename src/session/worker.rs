@@ -6,7 +6,7 @@ use crate::session::speaker::Speaker;
 use crate::session::turn::{TurnFailed, take_turn};
 use crate::session::{Context, Ended, HowEnded, MODES, Prompt, Session, commands};
 use crate::settings::config::Mode;
-use crate::wire::acp::{Modes, NewSessionResponse, PromptResponse, Update, session_update};
+use crate::wire::acp::{Modes, NewSessionResponse, PromptResponse, StopReason, Update, session_update};
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::outbox::Reply;
 use serde_json::json;
@@ -138,14 +138,18 @@ fn answer_prompt(
     let Some(place) = &job.place else {
         return Ok(commands::new(session, &speaker)); // only a slash command has no place
     };
-    take_turn(session, prompt, place, &speaker).map_err(|TurnFailed(failure)| {
+    take_turn(session, prompt, place, &speaker).or_else(|TurnFailed(failure)| {
         let notice = format!("[LLM API error: {}]", failure.message);
         speaker.message(&notice);
+        if cancel.is_cancelled() {
+            // While the notice waited for room: never an error in its place.
+            return Ok(PromptResponse { stop_reason: StopReason::Cancelled, usage: None });
+        }
         let mut data = json!({ "reason": "llm_error", "error": failure.message });
         if let (Some(status), Some(data)) = (failure.status, data.as_object_mut()) {
             data.insert("status".into(), status.into());
         }
-        RpcError::internal(notice).with_data(data)
+        Err(RpcError::internal(notice).with_data(data))
     })
 }
 
