@@ -5,7 +5,6 @@ use crate::tools::{Access, Workspace, shell_line};
 use crate::wire::acp::PermissionOption;
 use crate::wire::outbox::Answer;
 use crate::wire::params::members;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
@@ -103,17 +102,13 @@ fn fits(rule: &Rule, tool: &str, access: &Access, workspace: &Workspace) -> bool
     }
 }
 
-/// The option of a `selected` outcome.
+/// The option of a `selected` outcome. Read member by member, since serde takes a list for a struct too.
 fn selected(result: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Outcome {
-        outcome: String,
-        option_id: Option<String>,
-    }
     let [outcome] = members(result, ["outcome"]).ok()?;
-    let outcome: Outcome = serde_json::from_str(outcome?.get()).ok()?;
-    outcome.option_id.filter(|_| outcome.outcome == "selected")
+    let [how, option] = members(outcome?, ["outcome", "optionId"]).ok()?;
+    let how: String = serde_json::from_str(how?.get()).ok()?;
+    let option = serde_json::from_str(option?.get()).ok()?;
+    (how == "selected").then_some(option)
 }
 
 /// What the user may answer.
