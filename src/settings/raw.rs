@@ -23,6 +23,7 @@ pub(super) struct Raw {
     #[serde(deserialize_with = "object")]
     pub(super) turns: Turns,
     pub(super) mode: Option<Mode>,
+    #[serde(deserialize_with = "objects")]
     pub(super) permissions: Option<Vec<Rule>>,
     #[serde(deserialize_with = "object")]
     pub(super) tools: Tools,
@@ -110,6 +111,22 @@ pub(super) struct Net {
 /// An object's members, and not the list of their values that serde takes for one too.
 fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     deserializer.deserialize_map(ObjectVisitor(PhantomData))
+}
+
+/// A list of objects, each read as [`object`] reads one.
+fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let items = Option::<Vec<Item<T>>>::deserialize(deserializer)?;
+    Ok(items.map(|items| items.into_iter().map(|Item(item)| item).collect()))
+}
+
+struct Item<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Item<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        object(deserializer).map(Self)
+    }
 }
 
 struct ObjectVisitor<T>(PhantomData<T>);
