@@ -209,7 +209,9 @@ pub fn parse(line: &[u8]) -> Message<'_> {
             (Err(_), id) => invalid(id, "method is not a string"),
         };
     }
-    match (error.filter(|error| !is_null(error)), result) {
+    match (error, result) {
+        // A null beside a result is how some clients say that there is no error.
+        (Some(error), Some(result)) if is_null(error) => Message::Answer { id, outcome: Ok(result) },
         (Some(error), _) => Message::Answer { id, outcome: Err(error) },
         (None, Some(result)) => Message::Answer { id, outcome: Ok(result) },
         (None, None) => invalid(id, "neither method nor result nor error"),
