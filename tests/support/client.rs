@@ -33,6 +33,8 @@ pub struct Launch {
     home: TempDir,
     cwd: TempDir,
     reads: bool,
+    /// Where a copy of the program lies.
+    program: Option<TempDir>,
 }
 
 impl Launch {
@@ -42,14 +44,38 @@ impl Launch {
     }
 
     /// The same with other arguments.
-    #[expect(clippy::disallowed_methods, reason = "the program under test is the test's child, not Bob's")]
     pub fn with_args(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        Self::program(env!("CARGO_BIN_EXE_bob").as_ref(), args)
+    }
+
+    /// As [`new`](Self::new), for a user whom the system refuses things: if the tests run as root, `nobody`, with a
+    /// copy of the program where he can start it.
+    pub fn without_rights() -> Self {
+        use std::os::unix::{fs::chown, process::CommandExt};
+        const NOBODY: u32 = 65_534;
+        if !rustix::process::geteuid().is_root() {
+            return Self::new();
+        }
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("bob");
+        std::fs::copy(env!("CARGO_BIN_EXE_bob"), &program).unwrap();
+        let mut launch = Self::program(&program, ["--acp"]);
+        for path in [place.path(), launch.home.path(), launch.cwd.path()] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        launch.command.uid(NOBODY).gid(NOBODY);
+        launch.program = Some(place);
+        launch
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the program under test is the test's child, not Bob's")]
+    fn program(program: &Path, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let (home, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bob"));
+        let mut command = Command::new(program);
         command.args(args).env_clear().current_dir(cwd.path());
         command.env("HOME", home.path()).env("BOB_HOME", home.path().join(".bob"));
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-        Self { command, home, cwd, reads: true }
+        Self { command, home, cwd, reads: true, program: None }
     }
 
     /// With the built-in demo model.
@@ -108,6 +134,7 @@ impl Launch {
             next_id: 0,
             home: self.home,
             cwd: self.cwd,
+            _program: self.program,
         };
         if self.reads { client.reading() } else { client }
     }
@@ -128,6 +155,7 @@ pub struct Client {
     next_id: u64,
     home: TempDir,
     cwd: TempDir,
+    _program: Option<TempDir>,
 }
 
 /// A prompt that was answered.
@@ -250,6 +278,13 @@ impl Client {
     #[track_caller]
     pub fn wait_request(&mut self, method: &str) -> Value {
         self.wait_for(method, |message| message["method"] == method && message.get("id").is_some())
+    }
+
+    /// Takes those of Bob's requests of this method that have come by now: after a turn, all it sent.
+    pub fn take_requests(&mut self, method: &str) -> Vec<Value> {
+        let (taken, rest) = self.inbox.drain(..).partition(|message| message["method"] == method);
+        self.inbox = rest;
+        Vec::from(taken)
     }
 
     /// Sends a request and waits for its whole response.

@@ -17,6 +17,7 @@ pub mod matching;
 pub mod model_server;
 pub mod openai;
 pub mod process;
+pub mod scene;
 pub mod schema;
 
 use std::fs::{self, File};
