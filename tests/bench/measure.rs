@@ -11,12 +11,29 @@ mod rows;
 mod support;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use table::Row;
 
 /// What a group of rows may take before something must be hung.
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// A group of rows: measures the binary at this path.
+type Group = fn(&Path) -> Vec<Row>;
+
+/// All of them by name: `make bench ROWS='start memory'` runs only these.
+const GROUPS: &[(&str, Group)] = &[
+    ("start", rows::start),
+    ("throughput", rows::throughput),
+    ("first_delta", rows::first_delta),
+    ("cancel_model", rows::cancel_while_the_model_works),
+    ("cancel_elsewhere", rows::cancel_elsewhere),
+    ("end_of_input", rows::end_of_input),
+    ("shell_turn", rows::shell_turn),
+    ("memory", rows::memory),
+    ("unread_client", rows::unread_client),
+    ("size", rows::size),
+];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,21 +42,13 @@ fn main() {
     }
     let bob = std::env::var_os("BOB").map_or_else(|| env!("CARGO_BIN_EXE_bob").into(), PathBuf::from);
     println!("{}\n\n{}", bob.display(), table::header());
-    for group in [
-        rows::start,
-        rows::throughput,
-        rows::first_delta,
-        rows::cancel_while_the_model_works,
-        rows::cancel_elsewhere,
-        rows::end_of_input,
-        rows::shell_turn,
-        rows::memory,
-        rows::unread_client,
-        rows::size,
-    ] {
-        let watch = watchdog();
-        group(&bob).iter().for_each(|row: &Row| println!("{row}"));
-        drop(watch);
+    let wanted: Vec<String> = arguments.into_iter().filter(|argument| !argument.starts_with('-')).collect();
+    for (name, group) in GROUPS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            let watch = watchdog();
+            group(&bob).iter().for_each(|row| println!("{row}"));
+            drop(watch);
+        }
     }
 }
 
