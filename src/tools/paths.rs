@@ -201,7 +201,8 @@ impl Target {
             Some(path) if path == Path::new("") => ".".into(),
             path => path.unwrap_or(shown).to_string_lossy().into_owned(),
         };
-        let shown = relative.map_or_else(|| shown.clone(), |relative| workspace.cwd.join(relative));
+        let below = |relative| workspace.cwd.join(relative).components().collect(); // of `.`: no trailing slash
+        let shown = relative.map_or_else(|| shown.clone(), below);
         // A way that comes back in (`/home/her/project/../../me/…`) tells what there is outside, so it asks too.
         let place = judge(&judged, workspace, purpose);
         let place = Place { inside_roots: place.inside_roots && !strayed, ..place };
