@@ -22,8 +22,8 @@ pub(crate) fn start(bob: &Path) -> Vec<Row> {
         start().initialize();
         since.elapsed()
     };
-    let floor = Times::of(51, |_| run(&|| Peer::floor(&["answer"])));
-    let times = Times::of(51, |_| run(&|| Peer::bob(bob, NOWHERE, &[])));
+    let (floor, times) =
+        Times::beside(101, |_| run(&|| Peer::floor(&["answer"])), |_| run(&|| Peer::bob(bob, NOWHERE, &[])));
     vec![Row::times_floor("start -> initialize answered", &times, &floor, 1.5)]
 }
 
@@ -38,14 +38,17 @@ pub(crate) fn throughput(bob: &Path) -> Vec<Row> {
         since.elapsed()
     };
     let mut plain = Peer::floor(&["copy", &server.address().to_string()]);
-    let floor = Times::of(7, |_| run(&mut plain, &|peer| peer.send("go")));
     let mut peer = Peer::bob(bob, &server.base_url(), &[]);
     peer.initialize();
-    let times = Times::of(7, |index| {
-        peer.ask_session(100 + index); // a new session each time: no history
-        let session = peer.session(100 + index);
-        run(&mut peer, &|peer| drop(peer.prompt(&session)))
-    });
+    let (floor, times) = Times::beside(
+        15,
+        |_| run(&mut plain, &|peer| peer.send("go")),
+        |index| {
+            peer.ask_session(100 + index); // a new session each time: no history
+            let session = peer.session(100 + index);
+            run(&mut peer, &|peer| drop(peer.prompt(&session)))
+        },
+    );
     let count = f64::from(u32::try_from(DELTAS).expect("it is small"));
     vec![Row::rate("20,000 deltas in one prompt", count, &times, &floor, 0.5)]
 }
@@ -67,10 +70,13 @@ pub(crate) fn first_delta(bob: &Path) -> Vec<Row> {
         took
     };
     let mut plain = Peer::floor(&["copy", &server.address().to_string()]);
-    let floor = Times::of(51, |_| run(&mut plain, &|peer| peer.send("go")));
     let mut peer = Peer::bob(bob, &server.base_url(), &[]);
     let session = peer.open();
-    let times = Times::of(51, |_| run(&mut peer, &|peer| drop(peer.prompt(&session))));
+    let (floor, times) = Times::beside(
+        51,
+        |_| run(&mut plain, &|peer| peer.send("go")),
+        |_| run(&mut peer, &|peer| drop(peer.prompt(&session))),
+    );
     vec![Row::over_floor("first delta in -> first chunk out", &times, &floor, Duration::from_micros(500))]
 }
 
@@ -158,23 +164,23 @@ pub(crate) fn end_of_input(bob: &Path) -> Vec<Row> {
 pub(crate) fn shell_turn(bob: &Path) -> Vec<Row> {
     let server = ModelServer::start();
     let mut plain = Peer::floor(&["fork"]);
-    let floor = Times::of(101, |_| {
-        let since = Instant::now();
-        plain.send("go");
-        plain.until(PROMPT_END);
-        since.elapsed()
-    });
     let mut peer = Peer::bob(bob, &server.base_url(), &["--mode", "full-access"]);
     let session = peer.open();
-    let times = Times::of(101, |index| {
-        // Not the same each time: a call that repeats itself ends the turn.
-        server.push(call([("c", "bash", json!({"command": format!("true {index}")}))]));
-        server.push(say("done"));
+    let run = |peer: &mut Peer, ask: &dyn Fn(&mut Peer)| {
         let since = Instant::now();
-        peer.prompt(&session);
+        ask(peer);
         peer.until(PROMPT_END);
         since.elapsed()
-    });
+    };
+    let (floor, times) = Times::beside(
+        101,
+        |_| run(&mut plain, &|peer| peer.send("go")),
+        |_| {
+            server.push(call([("c", "bash", json!({"command": "true"}))]));
+            server.push(say("done"));
+            run(&mut peer, &|peer| drop(peer.prompt(&session)))
+        },
+    );
     vec![Row::times_floor("turn with one shell command", &times, &floor, 2.0)]
 }
 

@@ -22,6 +22,20 @@ impl Times {
         Self(all)
     }
 
+    /// The same for a floor and what is measured against it, in turn: what else the machine does hits both.
+    pub(crate) fn beside(
+        count: usize,
+        mut floor: impl FnMut(usize) -> Duration,
+        mut run: impl FnMut(usize) -> Duration,
+    ) -> (Self, Self) {
+        let mut floors = Vec::new();
+        let times = Self::of(count, |index| {
+            floors.push(floor(index));
+            run(index)
+        });
+        (Self::of(count, |index| floors[index]), times)
+    }
+
     /// The one in the middle.
     pub(crate) fn median(&self) -> Duration {
         self.0[self.0.len() / 2]
