@@ -1,14 +1,13 @@
 //! One shell command in a process session of its own: run, streamed, ended, left behind. One thread, one `poll`, no
 //! helper threads, no tick.
 use super::left::{Left, PATIENCE_ON_CANCEL, PATIENCE_ON_TIMEOUT, ProcessSession, TICK};
-use super::poll::poll;
+use super::pipe::{Pipe, Sink};
 use super::system::{LAST_SIGNAL, exit_fd, reset_signal};
 use crate::cancel::{CancelToken, HookGuard};
-use rustix::event::{PollFd, PollFlags};
 use rustix::process::{self, Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::OsString;
-use std::io::{self, PipeReader, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, PipeReader, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -18,10 +17,6 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_millis(100);
 /// How long who holds no pipe any more may take to end: files are closed some time before an exit is one.
 const SETTLE: Duration = Duration::from_millis(10);
-/// A whole pipe at once.
-const PIECE: usize = 64 * 1024;
-/// Pieces read once all are gone: a pipe holds no more, whoever escaped may write for ever.
-const LAST_PIECES: usize = 16;
 
 /// Nobody can answer: no pager, no editor (what there was stays), nobody who asks for a password.
 const VARIABLES: [(&str, &str); 11] = [
@@ -37,24 +32,6 @@ const VARIABLES: [(&str, &str); 11] = [
     ("GCM_INTERACTIVE", "never"),
     ("SSH_ASKPASS_REQUIRE", "never"),
 ];
-
-/// Takes what a command prints.
-pub trait Sink {
-    /// The next piece, cut anywhere.
-    fn take(&mut self, bytes: &[u8]);
-
-    /// When [`flush`](Self::flush) is wanted, if it is.
-    fn due(&self) -> Option<Instant> {
-        None
-    }
-
-    /// The time named by [`due`](Self::due) has come.
-    fn flush(&mut self) {}
-}
-
-impl Sink for () {
-    fn take(&mut self, _: &[u8]) {}
-}
 
 /// A command line for the shell: `bash -c`, or `sh -c` where there is no bash.
 #[derive(Clone, Copy, Debug)]
@@ -103,12 +80,12 @@ impl ShellCommand<'_> {
         let waker = Waker::new(cancel)?;
         let (shell, read) = self.spawn()?;
         let session = ProcessSession(Pid::from_child(&shell));
-        let mut pipe = Pipe { read: Some(read), buffer: vec![0; PIECE], sink };
+        let mut pipe = Pipe::new(read, sink);
         let end = self.watch(session, &waker, cancel, &mut pipe);
         let left = match end {
             Ok(End::Exited(_) | End::Killed(_)) => {
-                let until = Instant::now() + if pipe.read.is_none() { SETTLE } else { Duration::ZERO };
-                pipe.read = None; // who still writes gets SIGPIPE
+                let until = Instant::now() + if pipe.is_closed() { SETTLE } else { Duration::ZERO };
+                pipe.close();
                 session.settle(until, &mut pipe)
             }
             Ok(End::TimedOut) => session.end(PATIENCE_ON_TIMEOUT, &mut pipe),
@@ -139,7 +116,7 @@ impl ShellCommand<'_> {
             }
             let now = Instant::now();
             match ended {
-                Some((end, until)) if pipe.read.is_none() || now >= until => return Ok(end),
+                Some((end, until)) if pipe.is_closed() || now >= until => return Ok(end),
                 None if now >= deadline => return Ok(End::TimedOut),
                 _ => {}
             }
@@ -230,56 +207,6 @@ impl Waker {
     }
 }
 
-/// The read end, where its bytes go, and the one place that waits.
-pub(super) struct Pipe<'a> {
-    read: Option<PipeReader>,
-    buffer: Vec<u8>,
-    sink: &'a mut dyn Sink,
-}
-
-impl<'a> Pipe<'a> {
-    pub(super) fn closed(sink: &'a mut dyn Sink) -> Self {
-        Self { read: None, buffer: Vec::new(), sink }
-    }
-
-    /// Waits for one of `fds`, for output, for what the sink wants or for `until`. Takes one piece of output, so that
-    /// a flood can't starve the caller's other checks.
-    pub(super) fn wait<'f>(&mut self, fds: impl Iterator<Item = BorrowedFd<'f>>, until: Instant) {
-        let until = self.sink.due().map_or(until, |due| due.min(until));
-        let mut polled: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        if let Some(read) = &self.read {
-            polled.push(PollFd::new(read, PollFlags::IN));
-        }
-        // An error (no memory) makes this turn a busy one; the caller's deadline still ends it.
-        let _ = poll(&mut polled, Some(until.saturating_duration_since(Instant::now())));
-        drop(polled);
-        self.take_a_piece();
-        if self.sink.due().is_some_and(|due| due <= Instant::now()) {
-            self.sink.flush();
-        }
-    }
-
-    /// What is in the pipe when nobody is left to write.
-    fn drain(&mut self) {
-        let _ = (0..LAST_PIECES).all(|_| self.take_a_piece());
-    }
-
-    /// False: there is none now.
-    fn take_a_piece(&mut self) -> bool {
-        let Some(read) = &mut self.read else { return false };
-        match read.read(&mut self.buffer) {
-            Ok(0) => self.read = None,
-            Ok(n) => {
-                self.sink.take(&self.buffer[..n]);
-                return true;
-            }
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            Err(_) => self.read = None,
-        }
-        false
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,6 +214,7 @@ mod tests {
     use crate::process::system::is_alive_by_name;
     use crate::process::{Watch, wait};
     use std::fs::File;
+    use std::io::Read;
     use std::os::unix::fs::OpenOptionsExt;
     use std::path::PathBuf;
 

@@ -4,7 +4,7 @@
 //! single processes: a group is met at once, also while it forks. The id of another group than the shell's is pinned
 //! by the member that was seen in it a microsecond before; ids are handed out in a circle, so a stranger could have
 //! it only after a full turn of 32,768 forks.
-use super::command::Pipe;
+use super::pipe::Pipe;
 use super::poll::poll;
 use super::system::{all_pids, exit_fd, is_alive_by_name, session_of};
 use rustix::event::{PollFd, PollFlags};

@@ -3,11 +3,13 @@
 mod command;
 mod left;
 mod own;
+mod pipe;
 mod poll;
 mod system;
 
-pub use command::{End, Finished, ShellCommand, Sink};
+pub use command::{End, Finished, ShellCommand};
 pub use left::Left;
 pub use own::{SIGNAL_BYTE, hide_environment, signals_to, take_stdout};
+pub use pipe::Sink;
 pub use poll::{Watch, wait};
 pub use system::signal_name;

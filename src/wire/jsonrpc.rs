@@ -1,5 +1,5 @@
 //! JSON-RPC 2.0 (jsonrpc.org/specification): ids, errors, and what one line is.
-use crate::wire::params::members;
+use crate::wire::params::{is_null, members};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -227,10 +227,6 @@ pub fn id_in_beginning(beginning: &[u8]) -> Option<Id> {
         None => value.find(|c: char| c != '-' && !c.is_ascii_digit())?,
     };
     Id::from_json(value.get(..end)?)
-}
-
-pub(crate) fn is_null(raw: &RawValue) -> bool {
-    raw.get() == "null"
 }
 
 /// One pass, no recursion: the parser skips values without counting.

@@ -1,5 +1,4 @@
 //! Members of one JSON object, still raw: what a method does not ask for is never built.
-use crate::wire::jsonrpc::is_null;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -95,6 +94,11 @@ pub fn params<'a, const N: usize>(
 /// Absent.
 pub fn required<'a>(field: &str, raw: Option<&'a RawValue>) -> Result<&'a RawValue, ParamError> {
     optional(raw).ok_or_else(|| ParamError::new(field, "missing"))
+}
+
+/// Whether it is `null`, which counts as absent.
+pub(crate) fn is_null(raw: &RawValue) -> bool {
+    raw.get() == "null"
 }
 
 /// A member that may be there; null counts as absent.
