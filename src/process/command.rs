@@ -2,7 +2,8 @@
 //! helper threads, no tick.
 use super::left::{Left, PATIENCE_ON_CANCEL, PATIENCE_ON_TIMEOUT, ProcessSession, TICK};
 use super::pipe::{Pipe, Sink};
-use super::system::{LAST_SIGNAL, exit_fd, reset_signal};
+use super::shell::shell;
+use super::system::{exit_fd, ignored_signals, reset_signal};
 use crate::cancel::{CancelToken, HookGuard};
 use rustix::process::{self, Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// How long a background child may hold the pipe after the shell ended.
@@ -134,37 +136,37 @@ impl ShellCommand<'_> {
     fn spawn(&self) -> io::Result<(Child, PipeReader)> {
         let (read, write) = io::pipe()?;
         rustix::fs::fcntl_setfl(&read, rustix::fs::OFlags::NONBLOCK)?;
-        let shell = match self.command("bash", write.try_clone()?, write.try_clone()?).spawn() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.command("sh", write.try_clone()?, write.try_clone()?).spawn()
-            }
-            other => other,
-        };
-        Ok((shell?, read))
+        let shell = self.command(write.try_clone()?, write).spawn()?;
+        Ok((shell, read))
     }
 
     /// To be dropped after spawning: it holds the write ends.
-    fn command(&self, shell: &str, stdout: io::PipeWriter, stderr: io::PipeWriter) -> Command {
+    fn command(&self, stdout: io::PipeWriter, stderr: io::PipeWriter) -> Command {
         #[expect(clippy::disallowed_methods, reason = "the place where children are made")]
-        let mut command = Command::new(shell);
-        command.arg("-c").arg(self.line).current_dir(self.cwd).envs(VARIABLES);
+        let mut command = Command::new(&shell().path);
+        command.arg0(shell().name).arg("-c").arg(self.line).current_dir(self.cwd).envs(VARIABLES);
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         for name in self.hidden_variables {
             command.env_remove(name);
         }
-        let parent = process::getpid();
+        let (parent, ignored) = (process::getpid(), ignored());
         #[expect(unsafe_code, reason = "a session and a death signal are set between fork and exec")]
         // SAFETY: only system calls, nothing is allocated and no lock is taken.
         unsafe {
-            command.pre_exec(move || before_exec(parent))
+            command.pre_exec(move || before_exec(parent, ignored))
         };
         command
     }
 }
 
-fn before_exec(parent: Pid) -> io::Result<()> {
-    // What our launcher ignores (`nohup`, a shell's `&`) would be ignored by the command too. std empties the mask.
-    (1..=LAST_SIGNAL).for_each(reset_signal);
+/// What our launcher ignores (`nohup`, a shell's `&`), which a command would ignore too. Looked up once: 64 calls.
+fn ignored() -> &'static [i32] {
+    static IGNORED: LazyLock<Vec<i32>> = LazyLock::new(ignored_signals);
+    &IGNORED
+}
+
+fn before_exec(parent: Pid, ignored: &[i32]) -> io::Result<()> {
+    ignored.iter().copied().for_each(reset_signal); // std empties the mask
     process::setsid()?;
     #[cfg(target_os = "linux")]
     process::set_parent_process_death_signal(Some(process::Signal::KILL))?;

@@ -5,6 +5,7 @@ mod left;
 mod own;
 mod pipe;
 mod poll;
+mod shell;
 mod system;
 
 pub use command::{End, Finished, ShellCommand};
@@ -12,4 +13,5 @@ pub use left::Left;
 pub use own::{SIGNAL_BYTE, hide_environment, signals_to, take_stdout};
 pub use pipe::Sink;
 pub use poll::{Watch, wait};
+pub use shell::{Shell, shell};
 pub use system::signal_name;

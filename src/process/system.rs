@@ -12,6 +12,23 @@ pub(super) fn reset_signal(signal: i32) {
     };
 }
 
+/// The signals this process ignores. Not for between fork and exec.
+pub(super) fn ignored_signals() -> Vec<i32> {
+    (1..=LAST_SIGNAL).filter(|signal| is_ignored(*signal)).collect()
+}
+
+fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    #[expect(unsafe_code, reason = "neither std nor rustix reads a signal's action")]
+    // SAFETY: a null action changes nothing; the old one is written, or, without such a signal, stays zero, which is a
+    // valid value of this plain struct.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
 /// The process session of any process; 0 for those of the kernel. rustix's `getsid` takes 0 for impossible.
 pub(super) fn session_of(pid: Pid) -> Option<i32> {
     #[expect(unsafe_code, reason = "see above")]
@@ -46,7 +63,7 @@ pub fn signal_name(signal: i32) -> String {
 }
 
 /// No system has more signals.
-pub(super) const LAST_SIGNAL: i32 = 64;
+const LAST_SIGNAL: i32 = 64;
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::{all_pids, exit_fd, is_alive_by_name};

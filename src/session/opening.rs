@@ -1,11 +1,12 @@
 //! Opening a session: the checks that touch the disk, the settings, the model.
 use crate::model;
+use crate::process;
 use crate::session::instructions::{self, Surroundings};
 use crate::session::permission::Permissions;
 use crate::session::{Context, NewSession, Session};
+use crate::settings;
 use crate::settings::config::{self, SessionSettings};
 use crate::settings::llm::{LlmError, ModelConfig};
-use crate::settings::{self, Environment};
 use crate::tools::paths::Seen;
 use crate::tools::{self, Workspace, skill};
 use crate::wire::acp::SessionId;
@@ -51,7 +52,7 @@ pub fn open(id: &SessionId, params: &NewSession, context: &Context) -> Result<Op
     let surroundings = Surroundings {
         cwd: &workspace.cwd,
         now: SystemTime::now(),
-        shell: shell(&context.environment),
+        shell: process::shell().name,
         skills: &skills,
     };
     let instructions = instructions::system_prompt(&surroundings);
@@ -116,13 +117,6 @@ fn workspace(
         seen: Seen::default(),
         left: Vec::new(),
     }
-}
-
-/// What commands run in, for the system prompt.
-fn shell(environment: &Environment) -> &'static str {
-    let path = environment.get("PATH").unwrap_or_default();
-    let has_bash = std::env::split_paths(path).any(|folder| folder.join("bash").is_file());
-    if has_bash { "bash" } else { "sh" }
 }
 
 fn model_name(config: &ModelConfig) -> &str {
