@@ -8,8 +8,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 use support::client::{Client, Launch, Permission, Turn};
-use support::model_server::{Answer, Hold, ModelServer};
+use support::model_server::{Answer, ModelServer};
 use support::process::{is_gone, memory_kib, wait_at_rest};
+use support::turns::{
+    TWO_PROCESSES, and_stops, bash, cancel_line, prompt_line, said_something, talking, wait_processes,
+};
 use support::{HANG, openai, write_file};
 
 /// Rounds of what is cheap.
@@ -98,35 +101,6 @@ impl Stage {
         self.client.finish();
         assert_eq!(self.server.violations(), Vec::<String>::new());
     }
-}
-
-/// Says a word, then nothing more.
-fn talking(before: impl IntoIterator<Item = Value>) -> (Answer, Hold) {
-    let chunks = before.into_iter().chain([openai::text("So: ")]);
-    chunks.fold(Answer::sse(), |answer, chunk| answer.write(openai::event(&chunk))).hold()
-}
-
-fn said_something(update: &Value) -> bool {
-    update["sessionUpdate"] == "agent_message_chunk" && update["content"]["text"] == "So: "
-}
-
-fn bash(command: &str) -> Answer {
-    openai::call([("model_1", "bash", json!({"command": command}))])
-}
-
-/// Two processes that say their ids and stay; one of them is the shell.
-const TWO_PROCESSES: &str = "sleep 300 & echo $! $$; sleep 300";
-
-/// The ids that [`TWO_PROCESSES`] says.
-#[track_caller]
-fn wait_processes(client: &mut Client) -> Vec<u32> {
-    let update = client.wait_update(|update| {
-        update["status"] == "in_progress" && update["content"][0]["content"]["text"].is_string()
-    });
-    let output = update["content"][0]["content"]["text"].as_str().expect("it was looked at");
-    let ids: Vec<_> = output.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    assert_eq!(ids.len(), 2, "{output}");
-    ids
 }
 
 #[test]
@@ -264,7 +238,7 @@ fn behind_another_sessions_turn() {
     let cwd = stage.client.cwd();
     let other = stage.client.new_session(&cwd);
     let (answer, hold) = talking([]);
-    stage.server.push_for("somebody else's", answer.write(openai::event(&openai::finish("stop"))));
+    stage.server.push_for("somebody else's", and_stops(answer));
     let long = stage.client.send_prompt(&other, "somebody else's");
     stage.client.wait_update(said_something);
     for round in 0..ROUNDS {
@@ -512,7 +486,7 @@ fn queued_prompts_run_in_order_and_a_cancel_takes_them_all() {
     let mut stage = Stage::with_config(json!({"turns": {"queue": true}}));
     for _ in 0..10 {
         let (answer, hold) = talking([]);
-        let first = stage.ask(answer.write(openai::event(&openai::finish("stop"))));
+        let first = stage.ask(and_stops(answer));
         stage.client.wait_update(said_something);
         let texts = ["one", "two", "three"];
         let queued: Vec<_> = texts.iter().map(|text| stage.ask(openai::say(text))).collect();
@@ -599,7 +573,7 @@ fn a_second_prompt_is_refused_while_a_turn_runs_and_not_once_it_is_cancelled() {
 fn a_slash_command_waits_for_the_turn_before_it() {
     let mut stage = Stage::new();
     let (answer, hold) = talking([]);
-    let prompt = stage.ask(answer.write(openai::event(&openai::finish("stop"))));
+    let prompt = stage.ask(and_stops(answer));
     stage.client.wait_update(said_something);
     let session = stage.session.clone();
     let new = stage.client.send_prompt(&session, "/new");
@@ -619,7 +593,7 @@ fn the_other_session_is_left_alone() {
     let cwd = stage.client.cwd();
     let other = stage.client.new_session(&cwd);
     let (answer, hold) = talking([]);
-    stage.server.push_for("somebody else's", answer.write(openai::event(&openai::finish("stop"))));
+    stage.server.push_for("somebody else's", and_stops(answer));
     let long = stage.client.send_prompt(&other, "somebody else's");
     stage.client.wait_update(said_something);
     for _ in 0..10 {
@@ -632,13 +606,4 @@ fn the_other_session_is_left_alone() {
     assert_eq!(stage.client.wait_turn(&other, &long).stop_reason(), "end_turn");
     stage.goes_on();
     stage.finish();
-}
-
-fn prompt_line(id: &Value, session: &str, text: &str) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "method": "session/prompt",
-           "params": {"sessionId": session, "prompt": [{"type": "text", "text": text}]}})
-}
-
-fn cancel_line(session: &str) -> Value {
-    json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}})
 }

@@ -19,6 +19,7 @@ pub mod openai;
 pub mod process;
 pub mod scene;
 pub mod schema;
+pub mod turns;
 
 use std::fs::{self, File};
 use std::io::Write;
