@@ -231,6 +231,9 @@ impl Dispatcher {
         }
         let begun = self.ending != Ending::No;
         self.ending = how;
+        if how == Ending::WhenDone {
+            self.server.context.outbox.nobody_answers(); // here, not in the reader: behind the answers it has read
+        }
         for session in self.sessions() {
             if how == Ending::Now {
                 self.cancel(&session, None);

@@ -32,7 +32,6 @@ pub fn read(server: &Server, input: impl Read) {
         first = false;
     }
     if server.script.is_some() {
-        server.context.outbox.nobody_answers();
         server.inbox.event(Event::LastLine);
     } else {
         server.shut_down(0);
