@@ -251,13 +251,19 @@ impl Dispatcher {
         }
     }
 
-    fn ended(&mut self, Ended { id, how }: Ended) {
+    fn ended(&mut self, Ended { id, how, last }: Ended) {
         let was = self.table.remove(&id);
         if how == HowEnded::NotOpened && self.server.script.as_ref() == Some(&id) {
             self.script = Some(id.clone()); // the next one may bear it
         }
         if how == HowEnded::Failed {
             self.table.insert(id, Entry::Failed);
+        }
+        for (reply, answer) in last {
+            match answer {
+                Ok(()) => reply.ok(&json!({})),
+                Err(error) => reply.err(&error),
+            }
         }
         if let Some(Entry::Ending(_, waiting)) = was {
             waiting.into_iter().for_each(|request| self.hand_over(request));

@@ -22,7 +22,8 @@ use crate::settings::Environment;
 use crate::settings::config::{Flags, ProcessSettings};
 use crate::tools::{Tool, Workspace};
 use crate::wire::acp::{ModeInfo, SessionId};
-use crate::wire::outbox::Outbox;
+use crate::wire::jsonrpc::RpcError;
+use crate::wire::outbox::{Outbox, Reply};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -42,7 +43,7 @@ pub struct Context {
     pub config_file: Option<PathBuf>,
     /// What the command line says over it.
     pub flags: Flags,
-    /// Told once by each worker, as the last thing but its replies.
+    /// Told once by each worker, as the last thing.
     pub ended: Box<dyn Fn(Ended) + Send + Sync>,
     /// For `call_N`.
     pub calls: Counter,
@@ -51,12 +52,14 @@ pub struct Context {
 }
 
 /// A worker is gone.
-#[derive(Debug)]
 pub struct Ended {
     /// Whose.
     pub id: SessionId,
     /// Why.
     pub how: HowEnded,
+    /// What is to be answered once its id is free (`Ok` is `{}`). Not by the worker: nobody waits for it any more, and
+    /// the process may end before it comes to that.
+    pub last: Vec<(Reply, Result<(), RpcError>)>,
 }
 
 /// Why a worker is gone.

@@ -28,14 +28,13 @@ pub fn run(busy: &Busy, context: &Context) {
     let closes = refuse_rest(busy, how);
     // A close that waited behind the panic has closed it.
     let how = if closes.is_empty() { how } else { HowEnded::Closed };
-    // Before the replies: whoever reads one may use the id again, and waits for this then.
-    (context.ended)(Ended { id: busy.id.clone(), how });
-    closes.into_iter().for_each(|reply| reply.ok(&json!({})));
-    match farewell {
-        Ok(Farewell::Closed(Some(reply))) => reply.ok(&json!({})),
-        Ok(Farewell::NotOpened(Some(reply), error)) => reply.err(&error),
-        _ => {}
-    }
+    let mut last: Vec<_> = closes.into_iter().map(|reply| (reply, Ok(()))).collect();
+    last.extend(match farewell {
+        Ok(Farewell::Closed(reply)) => reply.map(|reply| (reply, Ok(()))),
+        Ok(Farewell::NotOpened(reply, error)) => reply.map(|reply| (reply, Err(error))),
+        Err(_) => None,
+    });
+    (context.ended)(Ended { id: busy.id.clone(), how, last });
 }
 
 /// Answers what waits behind the end. Closes of a failed session are given back, to be answered last.
