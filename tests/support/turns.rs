@@ -28,6 +28,8 @@ pub struct Staying {
     pub connection: usize,
     /// The processes of its command.
     pub processes: Vec<u32>,
+    /// The id of its question.
+    pub question: Value,
     /// Lets the model go on.
     pub hold: Option<Hold>,
 }
@@ -48,8 +50,15 @@ impl Place {
         let asked = server.requests().len();
         let prompt = client.send_prompt(session, text);
         let connection = server.wait_request(asked).connection;
-        let processes = self.wait(client);
-        Staying { prompt, connection, processes, hold }
+        let (mut processes, mut question) = (Vec::new(), Value::Null);
+        match self {
+            Self::Headers => {}
+            Self::Text => drop(client.wait_update(said_something)),
+            Self::Command => processes = wait_processes(client),
+            Self::Question => question = client.wait_request("session/request_permission")["id"].take(),
+            Self::Retry => drop(client.wait_update(|u| u["sessionUpdate"] == "agent_thought_chunk")),
+        }
+        Staying { prompt, connection, processes, question, hold }
     }
 
     fn answer(self) -> (Answer, Option<Hold>) {
@@ -63,18 +72,6 @@ impl Place {
             Self::Question => (bash("touch ran"), None),
             Self::Retry => (openai::refuse(503, "overloaded").header("retry-after", "60"), None),
         }
-    }
-
-    #[track_caller]
-    fn wait(self, client: &mut Client) -> Vec<u32> {
-        match self {
-            Self::Headers => {}
-            Self::Text => drop(client.wait_update(said_something)),
-            Self::Command => return wait_processes(client),
-            Self::Question => drop(client.wait_request("session/request_permission")),
-            Self::Retry => drop(client.wait_update(|u| u["sessionUpdate"] == "agent_thought_chunk")),
-        }
-        Vec::new()
     }
 }
 
