@@ -453,6 +453,18 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_that_was_given_leaves_the_next_request_of_its_id_alone() {
+        let outbox = Outbox::new(1000);
+        let mut first = outbox.open(id(1), AtDeadline::Error).unwrap();
+        first.answer(jsonrpc::success(&id(1), &1), Vec::new());
+        let second = outbox.open(id(1), AtDeadline::Error).unwrap();
+        drop(first);
+        second.ok(&2);
+        let lines = written(&outbox);
+        assert!(lines.ends_with("\"result\":1}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":2}\n"), "{lines}");
+    }
+
+    #[test]
     fn what_is_open_at_the_deadline_is_answered_and_nothing_follows() {
         let outbox = Outbox::new(1000);
         let prompt = outbox.open(id(1), AtDeadline::Cancelled).unwrap();
