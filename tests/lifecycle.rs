@@ -325,7 +325,7 @@ fn a_signal_ends_an_idle_bob() {
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let mut bob = Raw::start(&mut bob_command(["--acp", "--script", "s"]).env("LLM_PROVIDER", "DEMO"));
+    let mut bob = Raw::start(bob_command(["--acp", "--script", "s"]).env("LLM_PROVIDER", "DEMO"));
     bob.write(&request_line(
         &json!(1),
         "initialize",

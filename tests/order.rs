@@ -187,7 +187,7 @@ fn sixty_four_requests_may_wait_for_a_session() {
     let last = client.send_prompt(&session, "/new"); // its place is free
     hold.release();
     let mut answers = Vec::new();
-    for message in until_answered(&mut client, &[last.clone()]) {
+    for message in until_answered(&mut client, std::slice::from_ref(&last)) {
         if message.get("method").is_none() {
             assert!(message.get("result").is_some(), "{message}");
             answers.push(message["id"].clone());
@@ -506,9 +506,17 @@ impl Fuzz {
         json!(format!("f{}", self.next))
     }
 
+    /// Mostly one that lives.
+    fn any_session(&mut self) -> String {
+        let closed_too = self.dice.roll(8) == 0;
+        let known: Vec<_> = self.sessions.iter().filter(|(_, known)| closed_too || !known.closed).collect();
+        let at = self.dice.roll(known.len().max(1));
+        let any = known.get(at).map(|(id, _)| (*id).clone());
+        any.unwrap_or_else(|| self.sessions.keys().next().expect("one was opened").clone())
+    }
+
     fn line(&mut self) -> String {
-        let at = self.dice.roll(self.sessions.len());
-        let session = self.sessions.keys().nth(at).expect("there are so many").clone();
+        let session = self.any_session();
         let closed = self.sessions[&session].closed;
         let in_session = json!({"sessionId": session});
         match self.dice.roll(12) {
@@ -573,8 +581,7 @@ impl Fuzz {
 
     /// Cancels a session; all its prompts must be answered then, whatever they were at.
     fn wait_for_cancelled(&mut self) {
-        let at = self.dice.roll(self.sessions.len());
-        let session = self.sessions.keys().nth(at).expect("there are so many").clone();
+        let session = self.any_session();
         self.client.send_raw((cancel_line(&session) + "\n").as_bytes());
         self.sessions.get_mut(&session).expect("it is known").quiet = true;
         while !self.sessions[&session].prompts.is_empty() {
