@@ -237,8 +237,8 @@ fn what_came_before_the_end_of_input_gets_its_real_answer() {
     }
 }
 
-#[test]
-fn the_end_of_input_ends_it_though_nobody_reads() {
+/// Bob before a model that talks without end and a client that has stopped reading; at rest therefore.
+fn talking_to_nobody() -> (ModelServer, Raw) {
     let piece = openai::event(&openai::text(&"x".repeat(32 << 10)));
     let flood = (0..300).fold(Answer::sse(), |answer, _| answer.write(piece.as_bytes()));
     let server = ModelServer::with([flood]);
@@ -250,9 +250,30 @@ fn the_end_of_input_ends_it_though_nobody_reads() {
     bob.write(&prompt_line(&json!(3), session, "talk"));
     server.wait_request(0);
     wait_at_rest(bob.id());
+    (server, bob)
+}
+
+#[test]
+fn the_end_of_input_ends_it_though_nobody_reads() {
+    let (server, mut bob) = talking_to_nobody();
     bob.stdin = None;
     assert_eq!(bob.wait_code(), Some(0));
     server.wait_closed(0);
+}
+
+#[test]
+fn the_end_of_input_is_seen_though_the_reader_pauses() {
+    let mut bob = Raw::start(bob_command(["--acp"]).env("LLM_PROVIDER", "DEMO"));
+    bob.initialize();
+    // Each answer echoes its id: past 8 MiB of unread answers no further line is read.
+    for n in 0..9 {
+        let id = json!(format!("{n}{}", "x".repeat(1 << 20)));
+        bob.write(&request_line(&id, "no/such/method", json!({})));
+    }
+    wait_at_rest(bob.id());
+    bob.write(&request_line(&json!("unread"), "authenticate", json!({})));
+    bob.stdin = None;
+    assert_eq!(bob.wait_code(), Some(0));
 }
 
 // --- --script
@@ -458,6 +479,14 @@ fn a_stdout_that_nobody_reads_any_more_ends_a_turn() {
     bob.write(&request_line(&json!(2), "session/new", json!({"cwd": "/", "mcpServers": []})));
     bob.write(&prompt_line(&json!(3), "s", "talk"));
     while !bob.read_line().to_string().contains("So: ") {}
+    bob.stdout = None;
+    assert_eq!(bob.wait_code(), Some(0));
+    server.wait_closed(0);
+}
+
+#[test]
+fn a_stdout_that_nobody_reads_any_more_wakes_who_waits_for_room() {
+    let (server, mut bob) = talking_to_nobody();
     bob.stdout = None;
     assert_eq!(bob.wait_code(), Some(0));
     server.wait_closed(0);
