@@ -128,8 +128,14 @@ impl Scene {
     /// The model gives these answers to one prompt.
     #[track_caller]
     pub fn answers(&mut self, answers: impl IntoIterator<Item = Answer>) -> Turn {
+        self.prompt_with("go", answers)
+    }
+
+    /// The same with a prompt of its own.
+    #[track_caller]
+    pub fn prompt_with(&mut self, text: &str, answers: impl IntoIterator<Item = Answer>) -> Turn {
         answers.into_iter().for_each(|answer| self.model.push(answer));
-        self.prompt("go")
+        self.prompt(text)
     }
 
     /// A prompt of one text.
