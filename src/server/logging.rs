@@ -48,6 +48,10 @@ impl Log {
                 builder.parse_filters(&filters);
             }
         }
+        // Below this they tell of headers, where an endpoint may have put the key it was sent.
+        for library in ["ureq", "ureq_proto"] {
+            builder.filter_module(library, LevelFilter::Info);
+        }
         builder.format(|out, record| match record.level() {
             log::Level::Info => writeln!(out, "{}", record.args()),
             level => writeln!(out, "{}: {}", level.as_str().to_lowercase(), record.args()),
