@@ -38,9 +38,6 @@ impl Permissions {
     /// outside the roots or a protected one the mode, whose "allow" becomes "ask" outside full access; "always
     /// allow"; the mode.
     pub fn decide(&self, tool: &str, access: &Access, workspace: &Workspace) -> Decision {
-        if *access == Access::Free {
-            return Decision::Allow;
-        }
         if let Access::Command(command) = access
             && let Some(why) = shell_line::floor(command, workspace.home.as_deref())
         {
@@ -50,6 +47,7 @@ impl Permissions {
         let exposed = matches!(access, Access::File { place, .. } if !place.inside_roots || place.protected);
         match self.rule(tool, access, workspace) {
             Some(RuleAction::Deny) => Decision::Deny("[denied by a rule of the user's]".into()),
+            _ if *access == Access::Free => Decision::Allow, // never asked about
             _ if always == Some(false) => Decision::Deny(REJECTED.into()),
             Some(RuleAction::Ask) => Decision::Ask,
             Some(RuleAction::Allow) => Decision::Allow,
