@@ -211,6 +211,7 @@ fn always_does_not_reach_outside_the_project_or_protected_files() {
 }
 
 /// Rules, mode, tool and its `command` or `path`, what is decided.
+#[expect(clippy::needless_pass_by_value, reason = "callers write json!(…) in place")]
 #[track_caller]
 fn by_rules(scene: &mut Scene, rules: Value, mode: &str, tool: &str, subject: &str, expected: Decided) {
     write_file(
@@ -334,6 +335,65 @@ fn an_ask_rule_outlasts_allow_always_and_reject_always_an_allow_rule() {
     assert_eq!(decided(&scene.bash("touch c")), Asked);
     scene.client.permission(Permission::Select("allow"));
     scene.bash("echo x").failed(REJECTED);
+    scene.finish();
+}
+
+/// Why a call can't succeed may hold what stands in the file: "the nearest lines".
+#[test]
+fn of_what_is_denied_not_even_a_failure_is_told() {
+    let rules = json!([{"tool": "*", "match": "vault/*", "action": "deny"}]);
+    let mut scene = Scene::configured(&json!({"mode": "full-access", "permissions": rules}));
+    scene.write("vault/note", "the hunter2-secret\n");
+    let edit = json!({"path": "vault/note", "old_string": "the hunter3-secret", "new_string": "x"});
+    let calls = [
+        ("edit_file", edit.clone()),
+        ("read_file", json!({"path": "vault/note"})),
+        ("read_file", json!({"path": "vault/none"})),
+        ("write_file", json!({"path": "vault/note", "content": "x"})),
+    ];
+    for ran in scene.run_all(calls) {
+        assert!(!ran.told.contains("hunter2"), "{ran:#?}");
+        ran.failed("[denied: ");
+    }
+    scene.set_mode("ask");
+    scene.write("open", "the hunter2-secret\n");
+    scene.client.permission(Permission::Select("reject_always"));
+    scene
+        .run("edit_file", json!({"path": "open", "old_string": "hunter2", "new_string": "x"}))
+        .failed(REJECTED);
+    let again = json!({"path": "open", "old_string": "the hunter3-secret", "new_string": "x"});
+    scene.run("edit_file", again).failed(REJECTED);
+    scene.finish();
+}
+
+#[test]
+fn a_tool_that_never_asks_can_still_be_denied() {
+    let mut scene = Scene::new();
+    scene.client.permission(Permission::Select("reject"));
+    scene.write(".bob/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: tidies\n---\nTidy up.\n");
+    for (rules, expected) in [
+        (json!([]), Runs),
+        (json!([{"tool": "*", "action": "ask"}]), Runs),
+        (json!([{"tool": "read_*", "action": "deny"}]), Denied),
+    ] {
+        write_file(scene.client.home(), ".bob/config.json", json!({ "permissions": rules }).to_string());
+        scene.new_session();
+        assert_eq!(decided(&scene.run("read_skill", json!({"name": "tidy"}))), expected, "{rules}");
+    }
+    scene.finish();
+}
+
+#[test]
+fn the_user_may_allow_a_protected_file_and_full_access_asks_nothing() {
+    let mut scene = Scene::new();
+    scene.client.permission(Permission::Select("reject"));
+    scene.write(".env", "A=1");
+    let rules = json!([{"tool": "read_file", "match": ".env", "action": "allow"}]);
+    by_rules(&mut scene, rules.clone(), "ask", "read_file", ".env", Runs);
+    by_rules(&mut scene, rules, "ask", "write_file", ".env", Asked);
+    for path in [".env", "AGENTS.md", ".git/config", "~/x"] {
+        by_rules(&mut scene, json!([]), "full-access", "write_file", path, Runs);
+    }
     scene.finish();
 }
 

@@ -38,7 +38,7 @@ fn written(scene: &mut Scene, path: &str, content: &str) -> Ran {
 /// Whether a process is there and not only waits to be reaped.
 fn is_alive(id: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    !matches!(stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]), None | Some("Z" | "X"))
+    !matches!(stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()), None | Some('Z' | 'X'))
 }
 
 /// In KiB, the most it ever was.
@@ -373,6 +373,8 @@ fn what_changed_since_it_was_read_is_not_overwritten() {
     scene.finish();
 }
 
+type Change = fn(&Scene);
+
 /// The file is changed while the user looks at the question.
 #[test]
 fn what_changed_between_question_and_answer_is_not_overwritten() {
@@ -381,7 +383,7 @@ fn what_changed_between_question_and_answer_is_not_overwritten() {
     scene.write("f", "one\n");
     scene.write("gone", "one\n");
     fs::create_dir(scene.at("dir")).unwrap();
-    let changes: [(&str, Value, fn(&Scene)); 5] = [
+    let changes: [(&str, Value, Change); 5] = [
         ("edit_file", json!({"path": "f", "old_string": "one", "new_string": "two"}), |s| {
             drop(s.write("f", "users\n"))
         }),

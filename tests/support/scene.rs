@@ -1,6 +1,6 @@
 //! One project, one session, a model that makes the calls a test wants: what came of each, seen from all sides.
 use super::client::{Client, Launch, Permission, Turn};
-use super::model_server::{Answer, ModelServer};
+use super::model_server::{Answer, ModelServer, Recorded};
 use super::{openai, write_file};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -170,7 +170,7 @@ impl Scene {
     /// Every tool result in the last request, in order.
     pub fn results(&self) -> Vec<String> {
         let last = self.model.requests().pop();
-        let messages = last.as_ref().map(|request| request.messages()).unwrap_or_default();
+        let messages = last.as_ref().map(Recorded::messages).unwrap_or_default();
         let results = messages.iter().filter(|message| message["role"] == "tool");
         results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
     }
