@@ -75,7 +75,8 @@ fn plan(session: &Session, call: &Call) -> Plan {
         (Arguments::Invalid(_), Some(_)) => refusal(
             session,
             call,
-            "The arguments are not a JSON object; nothing was run. Call it again.".into(),
+            "The arguments are not a JSON object, or nested too deeply; nothing was run. Call it again."
+                .into(),
         ),
         (Arguments::Object(arguments), Some(tool)) => tool.plan(arguments, &session.workspace),
     }

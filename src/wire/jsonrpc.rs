@@ -229,8 +229,8 @@ pub fn id_in_beginning(beginning: &[u8]) -> Option<Id> {
     Id::from_json(value.get(..end)?)
 }
 
-/// One pass, no recursion: the parser skips values without counting.
-fn nests_deeper_than(line: &[u8], limit: usize) -> bool {
+/// Whether JSON text has more brackets open at once. One pass, no recursion: the parser skips values without counting.
+pub(crate) fn nests_deeper_than(line: &[u8], limit: usize) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in line {
         match byte {

@@ -1,9 +1,13 @@
 //! Tool calls, put together from what servers make of them.
 use crate::model::{Arguments, Call};
+use crate::wire::jsonrpc::nests_deeper_than;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::fmt::Write;
 use ulid::Ulid;
+
+/// Deeper arguments are none: they go to the client inside messages of ours, and its parser has a limit too.
+const DEEPEST: usize = 64;
 
 /// The calls of one reply, while they come.
 #[derive(Default)]
@@ -149,14 +153,19 @@ fn arguments(text: &str) -> Arguments {
     if nothing(text) {
         return Arguments::Object(Map::new());
     }
-    match serde_json::from_str(text) {
-        Ok(Value::Object(members)) => Arguments::Object(members),
-        Ok(Value::String(inner)) if nothing(&inner) => Arguments::Object(Map::new()),
-        Ok(Value::String(inner)) => {
-            serde_json::from_str(&inner).map_or_else(|_| invalid(), Arguments::Object)
-        }
+    match parsed(text) {
+        Some(Value::Object(members)) => Arguments::Object(members),
+        Some(Value::String(inner)) if nothing(&inner) => Arguments::Object(Map::new()),
+        Some(Value::String(inner)) => match parsed(&inner) {
+            Some(Value::Object(members)) => Arguments::Object(members),
+            _ => invalid(),
+        },
         _ => invalid(),
     }
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    if nests_deeper_than(text.as_bytes(), DEEPEST) { None } else { serde_json::from_str(text).ok() }
 }
 
 /// Nine letters and digits, the form that Mistral asks for; others take any.
