@@ -235,7 +235,7 @@ struct WireCall<'a> {
 
 #[derive(Serialize)]
 struct WireFunction<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     arguments: String,
 }
 
@@ -282,12 +282,25 @@ fn wire_call(call: &Call) -> WireCall<'_> {
         Arguments::Object(members) => serde_json::to_string(members).expect("a map with text keys"),
         Arguments::Invalid(_) => "{}".into(),
     };
-    let name = if call.name.is_empty() { "unnamed" } else { &call.name };
     WireCall {
         id: &call.id,
         r#type: "function",
-        function: WireFunction { name, arguments },
+        function: WireFunction { name: function_name(&call.name), arguments },
         extra: &call.extra,
+    }
+}
+
+/// A name that servers take (`^[A-Za-z0-9_-]{1,64}$`): one that a model made up would make them refuse every request
+/// from then on.
+fn function_name(name: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 64;
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.is_empty() {
+        Cow::Borrowed("unnamed")
+    } else if name.len() <= LONGEST && name.chars().all(fits) {
+        Cow::Borrowed(name)
+    } else {
+        name.chars().take(LONGEST).map(|c| if fits(c) { c } else { '_' }).collect()
     }
 }
 
