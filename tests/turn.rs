@@ -43,6 +43,7 @@ fn an_unknown_tool_is_a_failed_call_that_names_the_tools_there_are() {
             assert!(ran.told.contains(known), "{}", ran.told);
         }
     }
+    scene.run(&"x".repeat(200), json!({})).failed("There is no tool");
     let tricky = scene.run("a\u{202e}b\n", json!({})).failed("There is no tool");
     assert!(!tricky.call["title"].as_str().unwrap().contains(['\u{202e}', '\n']));
     assert!(!scene.at("ran").exists());
@@ -77,6 +78,37 @@ fn arguments_that_are_no_object_run_nothing_and_do_not_poison_the_history() {
         }
     }
     assert!(!scene.at("ran").exists());
+    scene.finish();
+}
+
+/// Clients parse our lines with a limit of their own, and a call's arguments are in them.
+#[test]
+fn arguments_nested_deeply_run_nothing_and_break_no_client() {
+    let mut scene = Scene::new();
+    for depth in [60, 100, 124, 126, 127, 10_000] {
+        let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let plain = format!("{{\"command\": \"echo x >> ran\", \"x\": {nested}}}");
+        for arguments in [plain.clone(), json!(plain).to_string()] {
+            let call = stream([tool_call(0, "c", "bash", &arguments), finish("tool_calls")]);
+            let turn = scene.answers([call, say("I see")]);
+            let ran = scene.came_of(&turn).pop().unwrap();
+            assert_eq!(ran.status(), if depth == 60 { "completed" } else { "failed" }, "{depth}");
+        }
+    }
+    assert_eq!(scene.bytes("ran"), b"x\nx\n");
+    scene.finish();
+}
+
+#[test]
+fn ids_that_are_empty_or_come_again_are_calls_of_their_own() {
+    let mut scene = Scene::new();
+    scene.client.permission(Permission::Select("allow_always"));
+    for [first, second] in [["c", "c"], ["", ""], ["c", ""], ["c", "d"]] {
+        let turn =
+            scene.answers([openai::call([bash(first, "echo 1"), bash(second, "echo 2")]), say("done")]);
+        let told: Vec<_> = scene.came_of(&turn).into_iter().map(|ran| ran.done().told).collect();
+        assert_eq!(told, ["1\n", "2\n"]);
+    }
     scene.finish();
 }
 

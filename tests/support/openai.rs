@@ -117,6 +117,11 @@ fn check_calls(at: usize, message: &Value) -> Result<(), String> {
             return Err(format!("messages[{at}]: two calls {id:?}"));
         }
         ids.push(id);
+        let name = call["function"]["name"].as_str().unwrap_or_default();
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        if !(1..=64).contains(&name.len()) || !name.bytes().all(fits) {
+            return Err(format!("messages[{at}]: the name {name:?} does not match ^[A-Za-z0-9_-]{{1,64}}$"));
+        }
         let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
         if !serde_json::from_str::<Value>(arguments).is_ok_and(|arguments| arguments.is_object()) {
             return Err(format!("messages[{at}]: arguments that are no object: {arguments}"));
