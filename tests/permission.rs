@@ -134,6 +134,55 @@ fn an_unanswered_question_holds_up_no_other_session_and_no_answer_comes_too_late
 }
 
 #[test]
+fn an_answer_counts_once_and_for_its_own_question() {
+    let mut scene = Scene::new();
+    scene.client.permission(Permission::Test);
+    let mut asked = Vec::new();
+    for file in ["first", "second"] {
+        scene.new_session();
+        scene.model.push(openai::call([("c", "bash", json!({"command": format!("touch {file}")}))]));
+        let session = scene.session.clone();
+        let prompt = scene.client.send_prompt(&session, "go");
+        let question = scene.client.wait_request("session/request_permission");
+        asked.push((session, prompt, question["id"].clone()));
+    }
+    let answer = |id: &Value, option: &str| json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": {"outcome": "selected", "optionId": option}}});
+    scene.model.push(openai::say("done"));
+    scene.model.push(openai::say("done"));
+    let lines = [(1, "reject"), (1, "allow"), (0, "allow"), (0, "reject_always")];
+    let lines: String =
+        lines.iter().map(|(at, option)| format!("{}\n", answer(&asked[*at].2, option))).collect();
+    scene.client.send_raw(lines.as_bytes());
+    for (session, prompt, _) in &asked {
+        assert_eq!(scene.client.wait_turn(session, prompt).stop_reason(), "end_turn");
+    }
+    assert!(scene.at("first").exists() && !scene.at("second").exists());
+    scene.client.permission(Permission::Select("allow"));
+    scene.session = asked[0].0.clone();
+    scene.bash("true").done();
+    scene.finish();
+}
+
+#[test]
+fn a_further_directory_is_inside_but_what_is_protected_stays_so() {
+    let further = tempfile::tempdir().unwrap();
+    let (file, secret) = (write_file(further.path(), "f", "a"), write_file(further.path(), "x.key", "k"));
+    let mut scene = Scene::new();
+    let params =
+        json!({"cwd": scene.client.cwd(), "additionalDirectories": [further.path()], "mcpServers": []});
+    scene.session =
+        scene.client.call("session/new", params)["result"]["sessionId"].as_str().unwrap().to_owned();
+    scene.client.permission(Permission::Select("allow_always"));
+    assert!(scene.run("read_file", json!({"path": file})).done().asked.is_some());
+    assert!(scene.run("read_file", json!({"path": file})).done().asked.is_none());
+    scene.client.permission(Permission::Select("reject"));
+    assert_eq!(decided(&scene.run("read_file", json!({"path": secret}))), Asked);
+    let up = further.path().join("../x");
+    assert_eq!(decided(&scene.run("read_file", json!({"path": up}))), Asked);
+    scene.finish();
+}
+
+#[test]
 fn always_holds_for_the_tool_and_the_session_and_new_keeps_it() {
     let mut scene = Scene::new();
     scene.write("a.txt", "a");
@@ -247,6 +296,7 @@ fn the_strictest_of_the_users_rules_that_fit_decides() {
         (json!([all("bash", "deny")]), "full-access", "bash", "true", Denied),
         (json!([all("bash", "ask")]), "full-access", "bash", "true", Asked),
         (json!([all("bash", "allow")]), "ask", "bash", "true", Runs),
+        (json!([all("bash", "allow")]), "ask", "bash", "true; true", Asked),
         (json!([all("Bash", "deny")]), "full-access", "bash", "true", Runs),
         (json!([all("b?sh", "deny")]), "full-access", "bash", "true", Denied),
         (json!([all("*", "deny")]), "full-access", "read_file", "src/a", Denied),

@@ -184,6 +184,18 @@ fn every_line_on_stdout_is_the_protocols_on_the_first_run_and_with_all_logs_on()
 }
 
 #[test]
+fn a_start_with_next_to_no_environment_or_an_odd_one_works() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = std::ffi::OsStr::from_bytes(b"a\xffb");
+    let mut scene = Scene::with(|launch| {
+        launch.without_env("HOME").without_env("BOB_HOME").env("ODD", odd).env("LANG", odd)
+    });
+    assert_eq!(scene.bash("printf %s \"$ODD\" | wc -c; echo ${HOME-none}").done().told, "3\nnone\n");
+    scene.run("read_file", json!({"path": "~/x"})).failed("there is no home folder");
+    scene.finish();
+}
+
+#[test]
 fn a_bad_config_leaves_initialize_alone_and_is_named_by_session_new() {
     let mut client = Launch::new().demo().start();
     client.initialize();
@@ -391,6 +403,48 @@ fn an_endpoint_out_of_a_projects_env_file_is_named_in_the_log() {
     let stderr = client.wait_stderr();
     assert!(stderr.lines().any(|line| line.contains(".env") && line.contains("127.0.0.1")), "{stderr}");
     assert!(!stderr.contains(KEY));
+}
+
+/// A key of the user's goes nowhere but to the endpoint it was given with.
+#[test]
+fn a_projects_env_file_gets_no_key_of_another_layer() {
+    for (provider, variables) in [
+        ("OPENAI", vec![("OPENAI_API_KEY", KEY), ("OPENAI_MODEL", "m")]),
+        ("LOCAL", vec![("LOCAL_API_KEY", KEY), ("LOCAL_MODEL", "m")]),
+        ("LOCAL", vec![("OPENAI_API_KEY", KEY), ("LLM_API_KEY", KEY)]),
+    ] {
+        let evil = support::model_server::ModelServer::with([say("thank you")]);
+        let launch = Launch::new();
+        let text =
+            format!("LLM_PROVIDER={provider}\n{provider}_BASE_URL={}\n{provider}_MODEL=m\n", evil.base_url());
+        write_file(launch.cwd(), ".env", text);
+        let launch = variables.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+        let mut client = launch.start();
+        client.initialize();
+        let cwd = client.cwd();
+        let response = client.call("session/new", json!({"cwd": cwd, "mcpServers": []}));
+        if let Some(session) = response["result"]["sessionId"].as_str() {
+            client.prompt(session, "hello");
+        }
+        for request in evil.requests() {
+            let head = format!("{:?}", request.headers);
+            assert!(!head.contains(KEY) && !String::from_utf8_lossy(&request.raw).contains(KEY), "{head}");
+        }
+        client.finish();
+    }
+}
+
+#[test]
+fn a_redirect_takes_neither_key_nor_conversation_elsewhere() {
+    for status in [301, 302, 303, 307, 308] {
+        let evil = support::model_server::ModelServer::with([say("thank you")]);
+        let mut scene = Scene::with(with_key);
+        let elsewhere = format!("http://localhost:{}/v1/chat/completions", evil.address().port());
+        let turn = scene.answers([Answer::status(status).header("location", &elsewhere)]);
+        assert_eq!(turn.response["error"]["code"], -32603, "{status}: {}", turn.response);
+        assert!(evil.requests().is_empty(), "{status}");
+        scene.finish();
+    }
 }
 
 // A model.

@@ -322,6 +322,62 @@ fn the_environment_is_the_one_bob_was_given() {
 }
 
 #[test]
+fn a_command_that_can_not_be_started_is_told() {
+    let mut scene = Scene::with(|launch| launch.env("PATH", "/nowhere"));
+    scene.client.permission(Permission::Select("allow_always"));
+    let argument_too_long = format!("echo {}", "a".repeat(300_000));
+    for line in ["echo hi", "echo a\0b", &argument_too_long] {
+        scene.bash(line).failed("the command could not be run: ");
+    }
+    scene.finish();
+}
+
+#[test]
+fn what_a_file_tool_tells_is_bounded_too() {
+    let mut scene = Scene::new();
+    scene.client.permission(Permission::Select("allow_always"));
+    scene.write("wide", format!("{}\n", "y".repeat(5000)).repeat(3000));
+    scene.write("one-line", "z".repeat(8 << 20));
+    scene.write(
+        ".bob/skills/t/SKILL.md",
+        format!("---\nname: t\ndescription: d\n---\n{}", "w".repeat(900_000)),
+    );
+    let (edit, old) = edit("one-line", "zzzy", "q");
+    for (tool, arguments) in [
+        ("read_file", json!({"path": "wide"})),
+        ("read_file", json!({"path": "one-line"})),
+        ("read_skill", json!({"name": "t"})),
+        (edit, old),
+    ] {
+        let ran = scene.run(tool, arguments);
+        assert!(
+            ran.told.len() < 100_000 && ran.last.to_string().len() < 1_000_000,
+            "{tool}: {}",
+            ran.told.len()
+        );
+    }
+    scene.finish();
+}
+
+/// The client's names for its folders are the ones it can open.
+#[test]
+fn a_folder_given_by_a_link_is_called_as_the_client_calls_it() {
+    let mut scene = Scene::new();
+    scene.write("real/f", "a\n");
+    symlink("real", scene.at("link")).unwrap();
+    let link = scene.at("link");
+    scene.session = scene.client.new_session(&link);
+    let read = scene.run("read_file", json!({"path": "f"})).done();
+    assert_eq!(
+        (&read.call["title"], &read.call["locations"][0]["path"]),
+        (&json!("read_file: f"), &json!(link.join("f")))
+    );
+    let edit = edited(&mut scene, "f", "a", "b").done();
+    assert_eq!(edit.last["content"][0]["path"], json!(link.join("f")));
+    scene.finish();
+}
+
+#[test]
 fn a_folder_that_is_gone_is_told() {
     let mut scene = Scene::new();
     let sub = scene.at("sub");

@@ -97,6 +97,13 @@ impl Launch {
         self
     }
 
+    /// Without a variable.
+    #[must_use]
+    pub fn without_env(mut self, name: &str) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
     /// Bob's stdout is left unread until [`Client::start_reading`].
     #[must_use]
     pub fn unread(mut self) -> Self {
