@@ -221,6 +221,31 @@ fn a_flood_of_output_is_restated_capped_and_never_one_huge_line() {
     scene.finish();
 }
 
+/// The client reads nothing, and yet the command goes on to its end.
+#[test]
+fn a_client_that_does_not_read_holds_up_no_command() {
+    let launch = Launch::with_args(["--acp", "--script", "s", "--mode", "full-access"]).unread();
+    support::write_file(launch.home(), ".bob/config.json", "{\"limits\": {\"outboxBytes\": 20000}}");
+    let end = launch.cwd().join("end");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &end, rustix::fs::Mode::RWXU).unwrap();
+    let print = "for i in 1 2 3 4 5 6 7 8 9 10; do head -c 20000 /dev/zero | tr '\\0' x; sleep 0.11; done; echo over > end";
+    let model = support::model_server::ModelServer::with([
+        openai::call([("c", "bash", json!({"command": print}))]),
+        openai::say("done"),
+    ]);
+    let mut client = launch.model(&model.base_url()).start();
+    client.request("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
+    let cwd = client.cwd();
+    client.request("session/new", json!({"cwd": cwd, "mcpServers": []}));
+    let prompt = client.send_prompt("s", "go");
+    let (said, last_word) = crossbeam_channel::bounded(1);
+    support::spawn("last word", move || drop(said.send(fs::read_to_string(end).unwrap())));
+    assert_eq!(last_word.recv_timeout(support::HANG).unwrap(), "over\n");
+    client.start_reading();
+    assert_eq!(client.wait_turn("s", &prompt).stop_reason(), "end_turn");
+    client.finish();
+}
+
 #[test]
 fn the_fence_is_longer_than_any_inside() {
     let mut scene = Scene::new();
@@ -467,7 +492,7 @@ fn what_changed_between_question_and_answer_is_not_overwritten() {
             .answer(&question["id"], json!({"outcome": {"outcome": "selected", "optionId": "allow"}}));
         let turn = scene.client.wait_turn(&session, &prompt);
         let ran = scene.came_of(&turn).pop().unwrap();
-        assert_eq!(ran.status(), "failed", "{arguments}: {ran:#?}");
+        let ran = ran.failed("again");
         assert_eq!(ran.last["content"][0]["type"], "content");
         if let Some(name @ ("f" | "new")) = arguments["path"].as_str() {
             assert_eq!(scene.bytes(name), b"users\n");
@@ -612,6 +637,27 @@ fn a_read_only_file_or_folder_stays_as_it_is() {
     assert_eq!(fs::read_dir(scene.client.cwd()).unwrap().count(), 3);
     scene.bash("chmod u+w ro").done(); // so that the folder can be removed
     scene.finish();
+}
+
+/// Wherever in its write the process dies.
+#[test]
+fn a_write_that_is_killed_leaves_the_old_or_the_new_whole() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let (old, new) = ("old\n".repeat(100_000), "new\n".repeat(100_000));
+    for round in 0..6 {
+        let mut scene = Scene::configured(&json!({"mode": "full-access"}));
+        scene.write("f", &old);
+        scene.model.push(openai::call([("c", "write_file", json!({"path": "f", "content": new}))]));
+        let session = scene.session.clone();
+        scene.client.send_prompt(&session, "go");
+        let progress = if round % 2 == 0 { "pending" } else { "in_progress" };
+        scene.client.wait_update(|update| update["status"] == progress);
+        let bob = Pid::from_raw(scene.client.id().cast_signed()).unwrap();
+        kill_process(bob, Signal::KILL).unwrap();
+        scene.client.wait_exit();
+        let now = scene.bytes("f");
+        assert!(now == old.as_bytes() || now == new.as_bytes(), "{} bytes", now.len());
+    }
 }
 
 #[test]
