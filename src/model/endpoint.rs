@@ -114,6 +114,7 @@ fn read_to_end(
     stream: &mut ReplyStream,
     listener: &mut dyn Listener,
 ) -> Result<(), Trouble> {
+    response.flush_before_waiting(listener.flusher());
     let mut buffer = vec![0; 16 << 10];
     let mut received = 0;
     while !stream.is_done() {

@@ -5,10 +5,11 @@
 //! cancelled; the body is read by the caller itself. A cancelled request is not sent: an agent that was shut
 //! down refuses the connection which the helper has just made.
 use crate::cancel::{CancelToken, HookGuard};
-use crate::model::proxy;
+use crate::model::{Flusher, proxy};
 use crate::settings::Environment;
 use crate::settings::config::Net;
 use crossbeam_channel::{bounded, select};
+use parking_lot::Mutex;
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -197,6 +198,7 @@ impl Refusal {
 fn exchange(line: &Line, post: &Post, cancel: &CancelToken, net: &Net) -> Result<Response, Refusal> {
     cancel.check().map_err(|_| Refusal::Other(HttpError::Cancelled))?;
     line.read_limit.set(net.first_byte);
+    *line.read_limit.before_wait.lock() = None; // the last answer's listener is gone
     let (agent, shut) = (line.agent.clone(), line.shut.clone());
     let hook = cancel.on_cancel(move || {
         shut.store(true, Relaxed);
@@ -371,6 +373,11 @@ impl Response {
         }
     }
 
+    /// From now on `flusher` is called whenever what has come is used up and more has to be waited for.
+    pub(super) fn flush_before_waiting(&self, flusher: Flusher) {
+        *self.read_limit.before_wait.lock() = Some(flusher);
+    }
+
     /// All that matters has come; what may still follow gets no longer than this between two bytes.
     pub(super) fn expect_end_within(&self, limit: Duration) {
         self.read_limit.set(limit.min(self.idle));
@@ -407,21 +414,35 @@ impl Response {
     }
 }
 
-/// How long one read of a socket may take; it changes in the course of an answer, which no setting of ureq does.
-#[derive(Debug)]
-struct ReadLimit(AtomicU64);
+/// What happens before a socket is read: how long that may take, which changes in the course of an answer as no setting
+/// of ureq does, and who wants to know that it has to be waited for.
+struct ReadLimit {
+    milliseconds: AtomicU64,
+    before_wait: Mutex<Option<Flusher>>,
+}
 
 impl ReadLimit {
     fn new(limit: Duration) -> Self {
-        Self(AtomicU64::new(milliseconds(limit)))
+        Self { milliseconds: AtomicU64::new(milliseconds(limit)), before_wait: Mutex::default() }
     }
 
     fn set(&self, limit: Duration) {
-        self.0.store(milliseconds(limit), Relaxed);
+        self.milliseconds.store(milliseconds(limit), Relaxed);
     }
 
     fn get(&self) -> Duration {
-        Duration::from_millis(self.0.load(Relaxed))
+        Duration::from_millis(self.milliseconds.load(Relaxed))
+    }
+
+    fn flush(&self) {
+        let flusher = self.before_wait.lock().clone();
+        flusher.inspect(|flush| flush());
+    }
+}
+
+impl fmt::Debug for ReadLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadLimit({:?})", self.get())
     }
 }
 
@@ -461,6 +482,7 @@ impl<T: Transport> Transport for Limited<T> {
     }
 
     fn await_input(&mut self, mut timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        self.limit.flush();
         timeout.per_read = Some(self.limit.get().into());
         self.inner.await_input(timeout)
     }

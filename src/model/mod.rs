@@ -177,10 +177,20 @@ pub enum Delta<'a> {
     CallBegun(&'a str),
 }
 
+/// See [`Listener::flusher`]. Cheap, and never waits.
+pub type Flusher = Arc<dyn Fn() + Send + Sync>;
+
 /// Who hears of a reply while it comes; implemented by the turn.
 pub trait Listener {
-    /// Called for each delta, in order, on the caller's thread. May wait for room towards the client.
+    /// Called for each delta, in order, on the caller's thread. May wait for room towards the client. Several may go
+    /// out together until [`flusher`](Self::flusher)'s function is called.
     fn delta(&mut self, delta: Delta<'_>);
+
+    /// Sends out all deltas told by then. A provider calls it before it waits for more: so a flood costs one wake-up for
+    /// all that one read brought, and a single delta is not held up by anything.
+    fn flusher(&self) -> Flusher {
+        Arc::new(|| {}) // for who holds nothing back
+    }
 
     /// Waits `wait` before another try and tells the user `why` (one line: what failed, in the provider's own
     /// words). Other turns may work meanwhile.

@@ -1,7 +1,7 @@
 //! Tries again what may go better the next time, as long as nothing of a reply was shown.
 use crate::cancel::{CancelToken, Cancelled};
 use crate::model::failure::{Ended, Retry, Trouble};
-use crate::model::{AssistantMessage, Broken, Delta, Listener, Reply, Why};
+use crate::model::{AssistantMessage, Broken, Delta, Flusher, Listener, Reply, Why};
 use crate::settings::Secret;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -100,6 +100,10 @@ impl Listener for Watched<'_> {
     fn delta(&mut self, delta: Delta<'_>) {
         self.shown |= !matches!(delta, Delta::Reasoning(_));
         self.listener.delta(delta);
+    }
+
+    fn flusher(&self) -> Flusher {
+        self.listener.flusher()
     }
 
     fn pause(&mut self, why: &str, wait: Duration) -> Result<(), Cancelled> {

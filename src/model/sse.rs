@@ -3,6 +3,8 @@
 //! Two things go beyond the standard, because servers do them: an event that the stream ends in counts without
 //! its blank line, and a field `error` is an event of type `error` with that value.
 
+use std::borrow::Cow;
+
 /// Longest line, and longest data of one event, in bytes.
 pub(super) const EVENT_LIMIT: usize = 16 << 20;
 
@@ -123,15 +125,17 @@ impl Decoder {
     fn dispatch<E>(&mut self, sink: &mut impl FnMut(Event<'_>) -> Result<(), E>) -> Result<(), E> {
         let result = match self.data.split_last() {
             None => Ok(()),
-            Some((_newline, data)) => sink(Event {
-                kind: &String::from_utf8_lossy(&self.kind),
-                data: &String::from_utf8_lossy(data),
-            }),
+            Some((_newline, data)) => sink(Event { kind: &text(&self.kind), data: &text(data) }),
         };
         self.data.clear();
         self.kind.clear();
         result
     }
+}
+
+/// Nearly always valid, and checking is quicker than replacing.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 fn extend(buffer: &mut Vec<u8>, bytes: &[u8]) -> Result<(), TooLong> {

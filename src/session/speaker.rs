@@ -26,6 +26,11 @@ impl Speaker<'_> {
         self.context.outbox.notify(session_update(self.session, update), self.cancel);
     }
 
+    /// Sends an update that may go out together with the next ones, until the outbox is flushed.
+    pub fn update_soon(&self, update: &Update<'_>) {
+        self.context.outbox.notify_soon(session_update(self.session, update), self.cancel);
+    }
+
     /// Sends an update only if nothing has to wait for it.
     pub fn update_if_room(&self, update: &Update<'_>) {
         self.context.outbox.notify_if_room(session_update(self.session, update));

@@ -1,7 +1,8 @@
 //! A turn: model → tools → model, until the model is done or something ends it.
 use crate::cancel::{CancelToken, Cancelled};
 use crate::model::{
-    Broken, Call, Delta, Failure, Listener, Message, Part, Reply, Request, Stop, ToolResult, Usage, Why,
+    Broken, Call, Delta, Failure, Flusher, Listener, Message, Part, Reply, Request, Stop, ToolResult, Usage,
+    Why,
 };
 use crate::session::calls::{self, NotTried};
 use crate::session::gate::Place;
@@ -11,6 +12,7 @@ use crate::text::clean;
 use crate::tools::Workspace;
 use crate::wire::acp::{self, Chunk, PromptResponse, StopReason, Update};
 use crossbeam_channel::{after, select};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The same call, with the same arguments and result, so often in a row ends the turn.
@@ -274,19 +276,30 @@ impl Listener for Voice<'_> {
         match delta {
             Delta::Text(text) => {
                 *self.said_something = true;
-                self.speaker.update(&Update::AgentMessageChunk(Chunk::text(text, &self.message)));
+                self.speaker.update_soon(&Update::AgentMessageChunk(Chunk::text(text, &self.message)));
             }
             Delta::Reasoning(text) => {
-                self.speaker.update(&Update::AgentThoughtChunk(Chunk::text(text, &self.thought)));
+                self.speaker.update_soon(&Update::AgentThoughtChunk(Chunk::text(text, &self.thought)));
             }
             Delta::CallBegun(_) => {}
         }
+    }
+
+    fn flusher(&self) -> Flusher {
+        let outbox = self.speaker.context.outbox.clone();
+        Arc::new(move || outbox.flush())
     }
 
     fn pause(&mut self, why: &str, wait: Duration) -> Result<(), Cancelled> {
         let seconds = wait.as_secs_f64();
         self.speaker.thought(&format!("{why}; trying again in {seconds:.1} s."));
         self.place.away(self.speaker.cancel, || sleep(wait, self.speaker.cancel))
+    }
+}
+
+impl Drop for Voice<'_> {
+    fn drop(&mut self) {
+        self.speaker.context.outbox.flush();
     }
 }
 

@@ -294,8 +294,13 @@ struct Failure<'a> {
     error: &'a RpcError,
 }
 
+/// Room for the line of an ordinary delta.
+const LINE: usize = 384;
+
 fn to_line(message: &impl Serialize) -> String {
-    serde_json::to_string(message).expect("our own types have string keys and finite numbers")
+    let mut line = Vec::with_capacity(LINE);
+    serde_json::to_writer(&mut line, message).expect("our own types have string keys and finite numbers");
+    String::from_utf8(line).expect("serde_json writes UTF-8")
 }
 
 #[cfg(test)]

@@ -124,6 +124,13 @@ impl Outbox {
     /// Hands a line over; waits for room, or for a cancel. A cancelled turn passes the bound with the line that
     /// waited and with its last words: the client has then seen all the history holds.
     pub fn notify(&self, line: String, cancel: &CancelToken) {
+        self.notify_soon(line, cancel);
+        self.flush();
+    }
+
+    /// As [`notify`](Self::notify), but the writer may sleep on until a whole batch is there, or [`flush`](Self::flush) or
+    /// anything else wakes it.
+    pub fn notify_soon(&self, line: String, cancel: &CancelToken) {
         let Some((key, wake)) = self.try_notify(line) else { return };
         select! {
             recv(wake) -> _ => return, // taken in, or the outbox is closed
@@ -139,6 +146,13 @@ impl Outbox {
         }
     }
 
+    /// Wakes the writer for what [`notify_soon`](Self::notify_soon) handed over.
+    pub fn flush(&self) {
+        if !self.0.state.lock().lines.is_empty() {
+            self.0.to_write.notify_one();
+        }
+    }
+
     /// `None`: it is in, or nobody wants it. Else it stands in line.
     fn try_notify(&self, line: String) -> Option<(u64, Receiver<()>)> {
         let mut state = self.0.state.lock();
@@ -147,9 +161,12 @@ impl Outbox {
         }
         if state.waiting.is_empty() && state.fits(line.len(), self.0.bound) {
             state.push(line, false);
-            self.0.to_write.notify_one();
+            if state.bytes >= BATCH {
+                self.0.to_write.notify_one();
+            }
             return None;
         }
+        self.0.to_write.notify_one(); // room is made by writing
         let (admitted, wake) = bounded(0);
         let key = state.new_key();
         state.waiting.push_back(Waiting { key, text: line, _admitted: admitted });

@@ -121,6 +121,7 @@ impl Play<'_> {
     }
 
     fn wait(&self, wait: Duration) -> Result<(), Trouble> {
+        self.listener.flusher()();
         select! {
             recv(self.cancel.fired()) -> _ => Err(Trouble::Cancelled),
             default(wait) => Ok(()),
