@@ -82,19 +82,20 @@ pub fn run(options: Options) -> io::Result<u8> {
     let log_file = options.log_file.as_ref().map(File::try_clone).transpose()?;
     let server = assemble(options, waker, log);
 
-    pillar("log", &server, move |_| log_lines.write_all(log_file.as_ref()))?;
+    // Those on a message's way first: the editor waits for its first answer.
     let watched = stdout.try_clone()?;
+    let writer = pillar("writer", &server, move |server| write(server, stdout))?;
+    let script = server.script.clone();
+    let dispatcher = pillar("dispatcher", &server, |server| Dispatcher::new(server.clone(), script).run())?;
+    // Never joined: it may sit in a read for ever.
+    pillar("reader", &server, |server| reader::read(server, io::stdin()))?;
+    pillar("log", &server, move |_| log_lines.write_all(log_file.as_ref()))?;
     pillar("signals", &server, move |server| {
         if let Err(error) = signals::watch(server, &wake, watched.as_fd()) {
             log::error!("signals: {error}");
             server.shut_down(1);
         }
     })?;
-    let writer = pillar("writer", &server, move |server| write(server, stdout))?;
-    let script = server.script.clone();
-    let dispatcher = pillar("dispatcher", &server, |server| Dispatcher::new(server.clone(), script).run())?;
-    // Never joined: it may sit in a read for ever.
-    pillar("reader", &server, |server| reader::read(server, io::stdin()))?;
 
     let _ = dispatcher.join(); // every worker is gone, or the signals thread ends us
     server.context.outbox.finish();
