@@ -35,6 +35,7 @@ pub fn open(id: &SessionId, params: &NewSession, context: &Context) -> Result<Op
         roots.push(directory(&format!("additionalDirectories[{i}]"), path)?);
     }
     let config = config::load(context.config_file.as_deref())
+        .and_then(|config| config.with_project(&params.cwd, context.user_folder.as_deref()))
         .map_err(|error| {
             RpcError::internal(format!("Internal error: {error}"))
                 .with_data(json!({ "error": error.to_string() }))

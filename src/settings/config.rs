@@ -1,6 +1,7 @@
 //! The settings as they hold: `config.json` resolved with its defaults, the flags over it.
 //!
-//! Only the user's own file so far. A project's comes as a second `Raw` laid over the first.
+//! The user's own file first; of a project's only what narrows it (`project.rs`).
+use super::project;
 use super::raw::{self, Raw};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,8 @@ pub struct Flags {
 /// Settings of the process, read once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessSettings {
+    /// `sessions.enabled`: they are saved and can be loaded.
+    pub save_sessions: bool,
     /// `turns.parallel`.
     pub parallel: bool,
     /// `turns.queue`, or `--script`.
@@ -60,8 +63,16 @@ pub struct Net {
 }
 
 /// Settings of one session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SessionSettings {
+    /// `sessions.dir`, relative to the session's `cwd` unless the user made it absolute.
+    pub sessions_dir: PathBuf,
+    /// `context.window`: tokens the model takes; `None`: not told.
+    pub window: Option<usize>,
+    /// `context.threshold`: the share of the window from which on the history is compacted.
+    pub threshold: f64,
+    /// `context.keepLastTurns`: kept word for word then.
+    pub keep_last_turns: usize,
     /// `mode`, or `--mode`.
     pub mode: Mode,
     /// `permissions`.
@@ -101,6 +112,16 @@ impl Config {
         Self { process: ProcessSettings::resolve(&raw), session: SessionSettings::resolve(raw), warnings }
     }
 
+    /// A project's own file over it, `<cwd>/.bob/config.json`, as far as a project may say. If that `.bob` is the user's
+    /// own folder its file has been read already.
+    ///
+    /// # Errors
+    /// As [`load`]'s.
+    pub fn with_project(mut self, cwd: &Path, user_folder: Option<&Path>) -> Result<Self, ConfigError> {
+        self.warnings.extend(project::lay_over(&mut self.session, cwd, user_folder)?);
+        Ok(self)
+    }
+
     /// The flags over it.
     #[must_use]
     pub fn with_flags(mut self, flags: Flags) -> Self {
@@ -113,6 +134,7 @@ impl Config {
 impl ProcessSettings {
     fn resolve(raw: &Raw) -> Self {
         Self {
+            save_sessions: raw.sessions.enabled.unwrap_or(true),
             parallel: raw.turns.parallel.unwrap_or(false),
             queue: raw.turns.queue.unwrap_or(false),
             message_bytes: size(raw.limits.message_bytes, 64 << 20),
@@ -131,6 +153,10 @@ impl ProcessSettings {
 impl SessionSettings {
     fn resolve(raw: Raw) -> Self {
         Self {
+            sessions_dir: raw.sessions.dir.unwrap_or_else(|| ".bob/sessions".into()),
+            window: raw.context.window.map(NonZeroUsize::get),
+            threshold: raw.context.threshold.map_or(0.8, |share| share.0),
+            keep_last_turns: raw.context.keep_last_turns.unwrap_or(2),
             mode: raw.mode.unwrap_or(Mode::Ask),
             rules: raw.permissions.unwrap_or_default(),
             max_model_calls: raw.turns.max_model_calls.map_or(100, NonZeroU32::get),
@@ -167,6 +193,7 @@ mod tests {
             let config = load(path.as_deref()).unwrap();
             assert!(config.warnings.is_empty());
             let process = ProcessSettings {
+                save_sessions: true,
                 parallel: false,
                 queue: false,
                 message_bytes: 67_108_864,
@@ -181,6 +208,10 @@ mod tests {
             };
             assert_eq!(config.process, process);
             let session = SessionSettings {
+                sessions_dir: ".bob/sessions".into(),
+                window: None,
+                threshold: 0.8,
+                keep_last_turns: 2,
                 mode: Mode::Ask,
                 rules: Vec::new(),
                 max_model_calls: 100,

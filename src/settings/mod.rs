@@ -6,6 +6,7 @@ mod layers;
 pub mod llm;
 mod login_file;
 pub mod mode;
+mod project;
 mod raw;
 mod resolve;
 mod user_file;

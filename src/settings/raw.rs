@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 #[serde(default)]
 pub(super) struct Raw {
     #[serde(deserialize_with = "object")]
-    sessions: Sessions,
+    pub(super) sessions: Sessions,
     #[serde(deserialize_with = "object")]
-    context: Context,
+    pub(super) context: Context,
     #[serde(deserialize_with = "object")]
     pub(super) turns: Turns,
     pub(super) mode: Option<Mode>,
@@ -40,17 +40,17 @@ pub(super) struct Raw {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Sessions {
-    enabled: Option<bool>,
-    dir: Option<PathBuf>,
+pub(super) struct Sessions {
+    pub(super) enabled: Option<bool>,
+    pub(super) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Context {
-    window: Option<NonZeroUsize>,
-    threshold: Option<Share>,
-    keep_last_turns: Option<usize>,
+pub(super) struct Context {
+    pub(super) window: Option<NonZeroUsize>,
+    pub(super) threshold: Option<Share>,
+    pub(super) keep_last_turns: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -143,9 +143,9 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// A number above 0 and at most 1. Only checked so far.
-#[derive(Debug)]
-struct Share;
+/// A number above 0 and at most 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share(pub(super) f64);
 
 impl<'de> Deserialize<'de> for Share {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -165,11 +165,11 @@ impl Visitor<'_> for ShareVisitor {
 
     fn visit_f64<E: de::Error>(self, share: f64) -> Result<Share, E> {
         let fits = share > 0.0 && share <= 1.0;
-        fits.then_some(Share).ok_or_else(|| E::invalid_value(Unexpected::Float(share), &self))
+        fits.then_some(Share(share)).ok_or_else(|| E::invalid_value(Unexpected::Float(share), &self))
     }
 
     fn visit_u64<E: de::Error>(self, share: u64) -> Result<Share, E> {
-        (share == 1).then_some(Share).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(share), &self))
+        (share == 1).then_some(Share(1.0)).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(share), &self))
     }
 }
 
@@ -254,7 +254,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl ConfigError {
-    fn unreadable(path: &Path, error: &io::Error) -> Self {
+    pub(super) fn unreadable(path: &Path, error: &io::Error) -> Self {
         Self { path: path.into(), place: None, message: error.to_string() }
     }
 
@@ -281,27 +281,37 @@ pub(super) fn read(path: &Path) -> Result<Option<(Raw, Vec<String>)>, ConfigErro
 }
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<(Raw, Vec<String>), ConfigError> {
+    let (raw, keys) = parse_keys(path, bytes)?;
+    let unknown = keys.iter().filter(|key| !KNOWN.contains(&key.as_str()));
+    Ok((raw, unknown.map(|key| warning(path, "unknown key", key)).collect()))
+}
+
+/// `path` as a warning's beginning, and what is the matter with the key.
+pub(super) fn warning(path: &Path, what: &str, key: &str) -> String {
+    format!("{}: {what} {}", path.display(), clean_to(key, 100))
+}
+
+/// A `config.json` and the keys it sets, dotted, unknown ones included.
+pub(super) fn parse_keys(path: &Path, bytes: &[u8]) -> Result<(Raw, Vec<String>), ConfigError> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes); // a BOM, as some editors write
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let raw = object(&mut reader).map_err(|error| ConfigError::at(path, &error))?;
     // Once more without types: serde names only what it knows.
     let all: Value = serde_json::from_slice(bytes).map_err(|error| ConfigError::at(path, &error))?;
-    let mut unknown = Vec::new();
-    find_unknown("", &all, &mut unknown);
-    let warn = |key: &String| format!("{}: unknown key {}", path.display(), clean_to(key, 100));
-    Ok((raw, unknown.iter().map(warn).collect()))
+    let mut keys = Vec::new();
+    collect_keys("", &all, &mut keys);
+    Ok((raw, keys))
 }
 
-fn find_unknown(above: &str, value: &Value, unknown: &mut Vec<String>) {
+fn collect_keys(above: &str, value: &Value, keys: &mut Vec<String>) {
     for (key, value) in value.as_object().into_iter().flatten() {
         let path = format!("{above}{key}");
         let inner = format!("{path}.");
-        if key.contains('.') {
-            unknown.push(path); // "a.b" as one name is not b in a
-        } else if KNOWN.iter().any(|known| known.starts_with(&inner)) {
-            find_unknown(&inner, value, unknown);
-        } else if !KNOWN.contains(&path.as_str()) {
-            unknown.push(path);
+        // "a.b" as one name is not b in a.
+        if !key.contains('.') && KNOWN.iter().any(|known| known.starts_with(&inner)) {
+            collect_keys(&inner, value, keys);
+        } else {
+            keys.push(if key.contains('.') { format!("\"{path}\"") } else { path });
         }
     }
 }
@@ -359,7 +369,7 @@ mod tests {
         let text = r#"{"nope": 1, "turns": {"paralel": true}, "tools": {"bash": {"x": {"y": 1}}}, "turns.queue": true}"#;
         let (_, mut warnings) = parsed(text).unwrap();
         warnings.sort();
-        let named = ["nope", "tools.bash.x", "turns.paralel", "turns.queue"];
+        let named = ["\"turns.queue\"", "nope", "tools.bash.x", "turns.paralel"];
         assert_eq!(warnings, named.map(|key| format!("/c.json: unknown key {key}")));
     }
 
