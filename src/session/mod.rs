@@ -3,6 +3,7 @@ pub mod busy;
 pub mod calls;
 pub mod commands;
 pub mod gate;
+pub mod history;
 mod image;
 pub mod instructions;
 mod links;
@@ -10,7 +11,9 @@ pub mod mentions;
 pub mod opening;
 pub mod permission;
 pub mod prompt;
+pub mod replay;
 pub mod speaker;
+pub mod store;
 pub mod turn;
 pub mod worker;
 
@@ -81,6 +84,11 @@ impl Counter {
     /// The next one.
     pub fn next(&self) -> u64 {
         self.0.fetch_add(1, Relaxed) + 1
+    }
+
+    /// From here on only numbers past `taken`.
+    pub fn lift(&self, taken: u64) {
+        self.0.fetch_max(taken, Relaxed);
     }
 }
 

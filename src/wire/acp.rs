@@ -1,7 +1,8 @@
 //! What we write, in the words of the Agent Client Protocol, version 1 (agentclientprotocol.com/protocol).
 use crate::wire::jsonrpc;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
@@ -60,6 +61,8 @@ pub enum Update<'a> {
         /// All of them.
         available_commands: &'a [AvailableCommand],
     },
+    /// A block of what the user said before; only when a session is loaded.
+    UserMessageChunk(Block<'a>),
     /// A piece of the model's answer.
     AgentMessageChunk(Chunk<'a>),
     /// A piece of the model's reasoning, or a word of Bob's own.
@@ -68,6 +71,11 @@ pub enum Update<'a> {
     ToolCall(ToolCall<'a>),
     /// Something about an announced call changed.
     ToolCallUpdate(ToolCall<'a>),
+    /// What the model means to do.
+    Plan {
+        /// All of it: it replaces what was there.
+        entries: &'a [PlanEntry],
+    },
     /// The mode was set.
     CurrentModeUpdate {
         /// Ours or the client's own.
@@ -97,6 +105,51 @@ impl<'a> Chunk<'a> {
     pub fn text(text: &'a str, message_id: &'a str) -> Self {
         Self { content: Content::Text { text: text.into() }, message_id }
     }
+}
+
+/// A content block of the client's own.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Block<'a> {
+    /// As the client sent it.
+    pub content: &'a RawValue,
+    /// All blocks of one message share it.
+    pub message_id: &'a str,
+}
+
+/// A task of a plan.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct PlanEntry {
+    /// What is to be done.
+    pub content: String,
+    /// How much it matters.
+    pub priority: PlanPriority,
+    /// How far it is.
+    pub status: PlanStatus,
+}
+
+/// How much a task matters.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanPriority {
+    /// Much.
+    High,
+    /// Some.
+    Medium,
+    /// Little.
+    Low,
+}
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanStatus {
+    /// Not begun.
+    Pending,
+    /// Under way.
+    InProgress,
+    /// Done.
+    Completed,
 }
 
 /// A content block.
@@ -283,6 +336,32 @@ pub struct NewSessionResponse<'a> {
     pub config_options: [Value; 0],
     /// What it may do without asking.
     pub modes: Modes<'a>,
+}
+
+/// The result of `session/list`.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListSessionsResponse {
+    /// A page of them, newest first.
+    pub sessions: Vec<SessionInfo>,
+    /// Asks for the next page; `None` with the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A saved session.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionInfo {
+    /// Its name.
+    pub session_id: SessionId,
+    /// Absolute.
+    pub cwd: String,
+    /// One line; none if its first prompt had no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// RFC 3339.
+    pub updated_at: String,
 }
 
 /// The modes, and which one holds.

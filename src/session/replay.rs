@@ -1,0 +1,169 @@
+//! A saved conversation told to a client once more: its records as the updates they were. No tool runs.
+use crate::cancel::Cancelled;
+use crate::model::Arguments;
+use crate::session::history::Transcript;
+use crate::session::history::record::{Assistant, CallResult, Change, Record, SavedCall, Status, User};
+use crate::text::{clean, clean_to, fenced};
+use crate::tools::{self, Kind};
+use crate::wire::acp::{
+    Block, Chunk, RawOutput, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, Update,
+};
+use serde_json::Value;
+use std::path::Path;
+
+/// Characters of a saved title. One that was cleaned and cut when it was live is not cut again: a character may
+/// have become nine.
+const TITLE_AT_MOST: usize = 2048;
+
+/// Tells `say` all updates in order, each message under an id of its own from `new_message`. Gives how many
+/// messages there were.
+///
+/// # Errors
+/// [`Cancelled`], as soon as `say` says so.
+pub fn replay(
+    transcript: &Transcript,
+    new_message: impl FnMut() -> String,
+    say: impl FnMut(&Update<'_>) -> Result<(), Cancelled>,
+) -> Result<usize, Cancelled> {
+    let mut replay = Replay { new_message, say, open: Vec::new() };
+    for record in transcript.records() {
+        replay.record(&record)?;
+    }
+    replay.settle()?;
+    Ok(transcript.len())
+}
+
+struct Replay<M, S> {
+    new_message: M,
+    say: S,
+    /// Calls of the last reply that have not been shown: a call comes with its result.
+    open: Vec<SavedCall>,
+}
+
+impl<M: FnMut() -> String, S: FnMut(&Update<'_>) -> Result<(), Cancelled>> Replay<M, S> {
+    fn record(&mut self, record: &Record) -> Result<(), Cancelled> {
+        if !matches!(record, Record::Result(_)) {
+            self.settle()?;
+        }
+        match record {
+            Record::User(user) => self.user(user),
+            Record::Summary(text) => self.message(&format!("🗜️ {text}")),
+            Record::Assistant(reply) => self.assistant(reply),
+            Record::Result(result) => self.result(result),
+        }
+    }
+
+    fn user(&mut self, user: &User) -> Result<(), Cancelled> {
+        let id = (self.new_message)();
+        let mut blocks = user.blocks.iter().map(|block| Block { content: block, message_id: &id });
+        blocks.try_for_each(|block| (self.say)(&Update::UserMessageChunk(block)))
+    }
+
+    fn message(&mut self, text: &str) -> Result<(), Cancelled> {
+        let id = (self.new_message)();
+        (self.say)(&Update::AgentMessageChunk(Chunk::text(text, &id)))
+    }
+
+    fn assistant(&mut self, reply: &Assistant) -> Result<(), Cancelled> {
+        if !reply.reasoning.is_empty() {
+            let id = (self.new_message)();
+            (self.say)(&Update::AgentThoughtChunk(Chunk::text(&reply.reasoning, &id)))?;
+        }
+        if !reply.text.is_empty() {
+            self.message(&reply.text)?;
+        }
+        self.open.clone_from(&reply.calls);
+        Ok(())
+    }
+
+    fn result(&mut self, result: &CallResult) -> Result<(), Cancelled> {
+        let Some(at) = self.open.iter().position(|call| call.reference == result.reference) else {
+            return Ok(());
+        };
+        let call = self.open.remove(at);
+        let locations: Vec<_> = result
+            .locations
+            .iter()
+            .map(|location| ToolCallLocation { path: Path::new(&location.path), line: location.line })
+            .collect();
+        let status = match result.status {
+            Status::Completed => ToolCallStatus::Completed,
+            Status::Failed => ToolCallStatus::Failed,
+        };
+        (self.say)(&Update::ToolCall(ToolCall {
+            tool_call_id: &call.reference.to_string(),
+            title: Some(&clean_to(&result.title, TITLE_AT_MOST)),
+            kind: Some(kind_name(result.kind)),
+            status: Some(status),
+            content: Some(&[content(result)]),
+            locations: Some(&locations),
+            raw_input: Some(&raw_input(&call.arguments)),
+            raw_output: Some(RawOutput { output: &result.output, exit_code: result.exit_code }),
+        }))?;
+        result.plan.as_ref().map_or(Ok(()), |entries| (self.say)(&Update::Plan { entries }))
+    }
+
+    /// What has not been shown has no result.
+    fn settle(&mut self) -> Result<(), Cancelled> {
+        for call in std::mem::take(&mut self.open) {
+            let (title, kind) = by_name(&call.name, &call.arguments);
+            (self.say)(&Update::ToolCall(ToolCall {
+                tool_call_id: &call.reference.to_string(),
+                title: Some(&clean(&title)),
+                kind: Some(kind_name(kind)),
+                status: Some(ToolCallStatus::Failed),
+                raw_input: Some(&raw_input(&call.arguments)),
+                ..ToolCall::default()
+            }))?;
+        }
+        Ok(())
+    }
+}
+
+fn content(result: &CallResult) -> ToolCallContent<'_> {
+    match &result.change {
+        Some(Change::Diff(diff)) => ToolCallContent::Diff {
+            path: Path::new(&diff.path),
+            old_text: diff.old_text.as_deref(),
+            new_text: &diff.new_text,
+        },
+        Some(Change::Words(words)) => ToolCallContent::text(words.as_str()),
+        None if result.kind == Kind::Execute => ToolCallContent::text(fenced("", &result.output)),
+        None => ToolCallContent::text(result.output.as_str()),
+    }
+}
+
+fn raw_input(arguments: &Arguments) -> Value {
+    match arguments {
+        Arguments::Object(members) => Value::Object(members.clone()),
+        Arguments::Invalid(text) => Value::String(text.clone()),
+    }
+}
+
+/// Title, uncleaned, and kind of a call of which no plan is known.
+pub fn by_name(tool: &str, arguments: &Arguments) -> (String, Kind) {
+    let kind = match tool {
+        "read_file" | "read_skill" => Kind::Read,
+        "write_file" | "edit_file" => Kind::Edit,
+        "todo_write" | "task" => Kind::Think,
+        _ => Kind::Execute, // also the unknown: shown as the gravest
+    };
+    let subject = match arguments {
+        Arguments::Object(members) if tools::NAMES.contains(&tool) => {
+            ["command", "path", "name"].iter().find_map(|key| members.get(*key)).and_then(Value::as_str)
+        }
+        _ => None,
+    };
+    (subject.map_or_else(|| tool.to_owned(), |subject| format!("{tool}: {subject}")), kind)
+}
+
+/// A kind in the protocol's words.
+pub fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Read => "read",
+        Kind::Edit => "edit",
+        Kind::Execute => "execute",
+        Kind::Think => "think",
+        Kind::Other => "other",
+    }
+}
