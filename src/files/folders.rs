@@ -30,13 +30,39 @@ pub fn append_below(root: &Path, relative: &Path) -> io::Result<File> {
 /// # Errors
 /// No folder `root` (it is never made), a `..`, a link or something else at any component, no permission.
 pub fn make_folders(root: &Path, relative: &Path) -> io::Result<OwnedFd> {
+    make_folders_as(root, relative, Mode::from_raw_mode(0o777))
+}
+
+/// [`make_folders`], the last of them for nobody else to look into where it is made (0700).
+///
+/// # Errors
+/// As there.
+pub fn make_private_folder(root: &Path, relative: &Path) -> io::Result<OwnedFd> {
+    make_folders_as(root, relative, Mode::from_raw_mode(0o700))
+}
+
+fn make_folders_as(root: &Path, relative: &Path, last: Mode) -> io::Result<OwnedFd> {
     let mut here = folder(root)?;
-    for name in names(relative)? {
-        let (next, made) = enter(here.as_fd(), name)?;
+    let mut names = names(relative)?.into_iter().peekable();
+    while let Some(name) = names.next() {
+        let mode = if names.peek().is_some() { Mode::from_raw_mode(0o777) } else { last };
+        let (next, made) = enter(here.as_fd(), name, mode)?;
         if made && name == ".bob" {
             ignore_all(next.as_fd())?;
         }
         here = next;
+    }
+    Ok(here)
+}
+
+/// A folder below `root` that is there.
+///
+/// # Errors
+/// Not found, a `..`, a link or something else at any component, no permission.
+pub fn folder_below(root: &Path, relative: &Path) -> io::Result<OwnedFd> {
+    let mut here = folder(root)?;
+    for name in names(relative)? {
+        here = step(here.as_fd(), name)?;
     }
     Ok(here)
 }
@@ -57,7 +83,11 @@ pub fn ignore_all(folder: BorrowedFd<'_>) -> io::Result<()> {
 pub(super) fn resolved_folder(path: &Path, make: bool) -> io::Result<OwnedFd> {
     let mut here = folder(Path::new("/"))?;
     for name in names(path.strip_prefix("/").map_err(io::Error::other)?)? {
-        here = if make { enter(here.as_fd(), name)?.0 } else { step(here.as_fd(), name)? };
+        here = if make {
+            enter(here.as_fd(), name, Mode::from_raw_mode(0o777))?.0
+        } else {
+            step(here.as_fd(), name)?
+        };
     }
     Ok(here)
 }
@@ -73,12 +103,12 @@ fn names(relative: &Path) -> io::Result<Vec<&OsStr>> {
 }
 
 /// The folder `name`, and whether it was made.
-fn enter(here: BorrowedFd<'_>, name: &OsStr) -> io::Result<(OwnedFd, bool)> {
+fn enter(here: BorrowedFd<'_>, name: &OsStr, mode: Mode) -> io::Result<(OwnedFd, bool)> {
     match step(here, name) {
         Err(Errno::NOENT) => {}
         found => return Ok((found?, false)),
     }
-    match mkdirat(here, name, Mode::from_raw_mode(0o777)) {
+    match mkdirat(here, name, mode) {
         Err(Errno::EXIST) => Ok((step(here, name)?, false)),
         made => {
             made?;

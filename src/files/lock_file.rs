@@ -1,7 +1,7 @@
 //! One process at a time.
 use super::below::{Links, check_regular, open};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, statat, unlinkat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 /// A lock, held until dropped.
 #[derive(Debug)]
 pub struct LockFile {
-    _held: OwnedFd,
+    held: OwnedFd,
 }
 
 impl LockFile {
@@ -20,6 +20,19 @@ impl LockFile {
     pub fn remove(self, folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(folder, name, AtFlags::empty())?)
     }
+
+    /// Whether it is still the file `name` of `folder` that is locked: somebody may have cleared the folder.
+    pub fn is_named(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
+        is_named(&self.held, folder, name)
+    }
+}
+
+/// [`try_lock`], waiting for who holds it. For what is held for a moment only.
+///
+/// # Errors
+/// As there.
+pub fn lock(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<LockFile> {
+    take(folder, name, FlockOperation::LockExclusive)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
 }
 
 /// Locks the file `name` of `folder`, made where missing, never through a link; `None`: another one holds it.
@@ -27,19 +40,29 @@ impl LockFile {
 /// # Errors
 /// A link, not a regular file, no permission.
 pub fn try_lock(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<LockFile>> {
+    take(folder, name, FlockOperation::NonBlockingLockExclusive)
+}
+
+fn take(folder: BorrowedFd<'_>, name: &OsStr, how: FlockOperation) -> io::Result<Option<LockFile>> {
     let flags = OFlags::RDWR | OFlags::CREATE;
     loop {
         let file = open(folder, name.as_ref(), flags, Mode::from_raw_mode(0o600), Links::Never)?;
         check_regular(&file)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match retry_on_intr(|| flock(&file, how)) {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             locked => locked?,
         }
         // Who opened it just before its holder removed it has locked a file without a name.
-        let (held, named) = (fstat(&file)?, statat(folder, name, AtFlags::SYMLINK_NOFOLLOW));
-        if named.is_ok_and(|named| (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino)) {
-            return Ok(Some(LockFile { _held: file }));
+        if is_named(&file, folder, name) {
+            return Ok(Some(LockFile { held: file }));
         }
+    }
+}
+
+fn is_named(file: &OwnedFd, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
+    match (fstat(file), statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
+        (Ok(held), Ok(named)) => (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino),
+        _ => false,
     }
 }
 

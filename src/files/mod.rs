@@ -8,9 +8,11 @@ mod folders;
 mod kind;
 mod lock_file;
 mod replace;
+mod save;
 
 pub use below::{LINKS_AT_MOST, Links, folder, names_below, open_below, open_resolved, read_all, read_below};
-pub use folders::{append_below, ignore_all, make_folders};
+pub use folders::{append_below, folder_below, ignore_all, make_folders, make_private_folder};
 pub use kind::{image_type, kind_of};
-pub use lock_file::{LockFile, try_lock};
+pub use lock_file::{LockFile, lock, try_lock};
 pub use replace::{Refused, replace};
+pub use save::{Over, Unsynced, rename_new, save};

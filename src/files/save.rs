@@ -1,0 +1,124 @@
+//! A file of Bob's own, written whole: who reads it, or looks after a crash, sees the old one or the new one.
+use super::below::{Links, check_regular, open};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fsync, linkat, openat, renameat, renameat_with, statat,
+    unlinkat,
+};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// What may stand under the name of a file that is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Nothing.
+    Nothing,
+    /// Nothing, or a regular file.
+    AFile,
+}
+
+/// Something that was saved and that a power cut may still take.
+#[derive(Debug)]
+pub struct Unsynced {
+    file: File,
+    folder: OwnedFd,
+}
+
+impl Unsynced {
+    /// Waits until file and name are on the disk.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn sync(self) -> io::Result<()> {
+        self.file.sync_data()?;
+        // The handle held may be one that only names the folder.
+        let folder = openat(&self.folder, ".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(fsync(folder)?)
+    }
+}
+
+/// Writes `pieces`, one behind the other, as the file `name` of `folder` (0600). Only one writer at a time may save
+/// under a name: what another left behind of its try is taken away.
+///
+/// # Errors
+/// There is something else under the name ([`io::ErrorKind::AlreadyExists`] for [`Over::Nothing`]), no room, no
+/// permission. What was there is there then, and no temporary file is.
+pub fn save(folder: BorrowedFd<'_>, name: &OsStr, pieces: &[&[u8]], over: Over) -> io::Result<Unsynced> {
+    let beside = beside(name);
+    let file = make(folder, &beside)?;
+    let saved = write(&file, pieces).and_then(|()| match over {
+        Over::Nothing => take_name(folder, &beside, name),
+        Over::AFile => replace(folder, &beside, name),
+    });
+    if let Err(error) = saved {
+        let _ = unlinkat(folder, &beside, AtFlags::empty()); // it may have its name already
+        return Err(error);
+    }
+    Ok(Unsynced { file, folder: folder.try_clone_to_owned()? })
+}
+
+/// The name a file has while it is written.
+fn beside(name: &OsStr) -> OsString {
+    let mut beside = OsString::from(".");
+    beside.push(name);
+    beside.push(".tmp");
+    beside
+}
+
+fn make(folder: BorrowedFd<'_>, beside: &OsStr) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let make = || open(folder, beside.as_ref(), flags, Mode::from_raw_mode(0o600), Links::Never);
+    let file = match make() {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            unlinkat(folder, beside, AtFlags::empty())?;
+            make()?
+        }
+        file => file?,
+    };
+    check_regular(&file)?;
+    Ok(file.into())
+}
+
+fn write(mut file: &File, pieces: &[&[u8]]) -> io::Result<()> {
+    pieces.iter().try_for_each(|piece| file.write_all(piece))
+}
+
+fn replace(folder: BorrowedFd<'_>, beside: &OsStr, name: &OsStr) -> io::Result<()> {
+    match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => {}
+        there if FileType::from_raw_mode(there?.st_mode) == FileType::RegularFile => {}
+        _ => return Err(io::Error::other("there is something else than a file under its name")),
+    }
+    Ok(renameat(folder, beside, folder, name)?)
+}
+
+fn take_name(folder: BorrowedFd<'_>, beside: &OsStr, name: &OsStr) -> io::Result<()> {
+    match linkat(folder, beside, folder, name, AtFlags::empty()) {
+        Ok(()) => Ok(unlinkat(folder, beside, AtFlags::empty())?),
+        // A disk without hard links.
+        Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => {
+            rename_new(folder, beside, name)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives a file of `folder` another name, which nobody has.
+///
+/// # Errors
+/// Somebody has it ([`io::ErrorKind::AlreadyExists`]), there is no such file, no permission.
+pub fn rename_new(folder: BorrowedFd<'_>, old: &OsStr, new: &OsStr) -> io::Result<()> {
+    let renamed = match renameat_with(folder, old, folder, new, RenameFlags::NOREPLACE) {
+        // Where the disk knows no rename that spares a file: asked just before.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            match statat(folder, new, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => Err(Errno::EXIST),
+                Err(_) => renameat(folder, old, folder, new),
+            }
+        }
+        other => other,
+    };
+    Ok(renamed?)
+}
