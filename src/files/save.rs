@@ -98,9 +98,7 @@ fn take_name(folder: BorrowedFd<'_>, beside: &OsStr, name: &OsStr) -> io::Result
     match linkat(folder, beside, folder, name, AtFlags::empty()) {
         Ok(()) => Ok(unlinkat(folder, beside, AtFlags::empty())?),
         // A disk without hard links.
-        Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => {
-            rename_new(folder, beside, name)
-        }
+        Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => rename_new(folder, beside, name),
         Err(error) => Err(error.into()),
     }
 }

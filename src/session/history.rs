@@ -205,7 +205,8 @@ impl View {
     fn restore(&mut self, record: Record, at: usize) -> Result<(), String> {
         match record {
             Record::User(User { blocks, added, refused }) => {
-                let mut prompt = Prompt::check(blocks.iter().map(AsRef::as_ref)).map_err(|e| e.to_string())?;
+                let mut prompt =
+                    Prompt::check(blocks.iter().map(AsRef::as_ref)).map_err(|e| e.to_string())?;
                 prompt.add(&added);
                 self.user(prompt.parts, at);
                 if refused {
@@ -259,7 +260,13 @@ impl View {
     fn settle(&mut self) {
         for OpenCall { id: call_id, name, .. } in std::mem::take(&mut self.open) {
             let output = NO_RESULT.to_owned();
-            self.add(Message::ToolResult(ToolResult { call_id, name, output, images: Vec::new(), failed: true }));
+            self.add(Message::ToolResult(ToolResult {
+                call_id,
+                name,
+                output,
+                images: Vec::new(),
+                failed: true,
+            }));
         }
     }
 
@@ -273,3 +280,6 @@ impl View {
 fn summary_message(summary: &str) -> Message {
     Message::User(vec![Part::Text(format!("{SUMMARY_HEADING}{summary}"))])
 }
+
+#[cfg(test)]
+mod tests;
