@@ -140,6 +140,24 @@ mod tests {
     }
 
     #[test]
+    fn a_private_folder_is_private_where_it_is_made() {
+        let cwd = tempfile::tempdir().unwrap();
+        let mode = |path: &str| cwd.path().join(path).metadata().unwrap().mode() & 0o777;
+        make_private_folder(cwd.path(), "a/b/private".as_ref()).unwrap();
+        assert_eq!(mode("a/b/private"), 0o700);
+        let public = mode("a");
+        assert_eq!(public, mode("a/b"));
+        make_private_folder(cwd.path(), "a".as_ref()).unwrap();
+        assert_eq!(mode("a"), public, "what was there stays as it is");
+        folder_below(cwd.path(), "a/b".as_ref()).unwrap();
+        symlink("a", cwd.path().join("link")).unwrap();
+        for wrong in ["link", "link/b", "none", "../x"] {
+            assert!(folder_below(cwd.path(), wrong.as_ref()).is_err(), "{wrong}");
+        }
+        assert!(!cwd.path().join("none").exists());
+    }
+
+    #[test]
     fn a_folder_that_was_there_gets_no_gitignore() {
         let cwd = tempfile::tempdir().unwrap();
         fs::create_dir(cwd.path().join(".bob")).unwrap();

@@ -98,6 +98,37 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_a_lock_gets_it_when_its_holder_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = folder(place.path()).unwrap();
+        let held = AtomicU32::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let _lock = lock(folder.as_fd(), "lock".as_ref()).unwrap();
+                        assert_eq!(held.fetch_add(1, SeqCst), 0, "two hold it");
+                        held.fetch_sub(1, SeqCst);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_lock_whose_file_was_taken_away_is_named_no_more() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = folder(place.path()).unwrap();
+        let (folder, name) = (folder.as_fd(), OsStr::new("lock"));
+        let held = try_lock(folder, name).unwrap().unwrap();
+        assert!(held.is_named(folder, name));
+        std::fs::remove_file(place.path().join("lock")).unwrap();
+        assert!(!held.is_named(folder, name));
+        let other = try_lock(folder, name).unwrap().unwrap();
+        assert!(other.is_named(folder, name) && !held.is_named(folder, name));
+    }
+
+    #[test]
     fn a_held_lock_says_so_and_is_given_back() {
         let place = tempfile::tempdir().unwrap();
         let folder = folder(place.path()).unwrap();

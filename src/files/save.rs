@@ -120,3 +120,77 @@ pub fn rename_new(folder: BorrowedFd<'_>, old: &OsStr, new: &OsStr) -> io::Resul
     };
     Ok(renamed?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::folder;
+    use super::*;
+    use std::fs;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::path::Path;
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        let mut names: Vec<_> = folder.read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    fn text(folder: &Path) -> String {
+        fs::read_to_string(folder.join("file")).unwrap()
+    }
+
+    #[test]
+    fn a_file_is_made_and_replaced_whole() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = folder(place.path()).unwrap();
+        let save = |pieces: &[&[u8]], over| super::save(folder.as_fd(), "file".as_ref(), pieces, over);
+        save(&[b"one ", b"", b"two"], Over::Nothing).unwrap().sync().unwrap();
+        assert_eq!(text(place.path()), "one two");
+        assert_eq!(save(&[b"x"], Over::Nothing).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(text(place.path()), "one two");
+        save(&[b"three"], Over::AFile).unwrap();
+        assert_eq!(text(place.path()), "three");
+        assert_eq!(place.path().join("file").metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(names(place.path()), ["file"]);
+        let unsynced = save(&[b"four"], Over::AFile).unwrap();
+        save(&[b"five"], Over::AFile).unwrap();
+        unsynced.sync().unwrap();
+        assert_eq!(text(place.path()), "five", "an older one may be synced late");
+    }
+
+    #[test]
+    fn only_a_regular_file_is_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let here = folder(place.path()).unwrap();
+        let save = |name: &str| super::save(here.as_fd(), name.as_ref(), &[b"new"], Over::AFile);
+        fs::create_dir(place.path().join("folder")).unwrap();
+        symlink("target", place.path().join("link")).unwrap();
+        rustix::fs::mkfifoat(&here, "pipe", Mode::RWXU).unwrap();
+        for name in ["folder", "link", "pipe"] {
+            assert!(save(name).is_err(), "{name}");
+        }
+        assert_eq!(names(place.path()), ["folder", "link", "pipe"]);
+        symlink("target", place.path().join(".file.tmp")).unwrap();
+        save("file").unwrap();
+        assert_eq!(
+            names(place.path()),
+            ["file", "folder", "link", "pipe"],
+            "a link in the way is taken away"
+        );
+    }
+
+    #[test]
+    fn a_new_name_is_nobodys() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = folder(place.path()).unwrap();
+        for name in ["a", "b"] {
+            super::save(folder.as_fd(), name.as_ref(), &[name.as_bytes()], Over::Nothing).unwrap();
+        }
+        let rename = |old: &str, new: &str| rename_new(folder.as_fd(), old.as_ref(), new.as_ref());
+        assert_eq!(rename("a", "b").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        rename("a", "c").unwrap();
+        assert_eq!(rename("a", "d").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(names(place.path()), ["b", "c"]);
+    }
+}

@@ -2,14 +2,14 @@
 //! names is listed, so that a repository can't put sessions of its own among the user's.
 use super::file::{self, Glance};
 use super::{file_name, lock_name, time};
-use crate::files::{self, Links};
+use crate::files::{self, Links, Over};
 use crate::wire::acp::{ListSessionsResponse, SessionId, SessionInfo};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::DirBuilder;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -22,6 +22,8 @@ const NAME: &str = "sessions.jsonl";
 const LOCK: &str = "sessions.lock";
 /// Largest index that is read, bytes: some 400,000 openings.
 const BYTES_AT_MOST: u64 = 64 << 20;
+/// Lines from which on an index is looked through for those that say nothing any more.
+const LINES_TO_TIDY: usize = 10_000;
 /// Sessions of one page.
 const PAGE: usize = 50;
 
@@ -106,6 +108,7 @@ impl Index {
         let text = |path: &Path| path.to_str().map(str::to_owned).ok_or(io::ErrorKind::InvalidInput);
         let line = Line { id: id.to_string(), cwd: text(cwd)?, file: text(file)? };
         let line = serde_json::to_string(&line)? + "\n";
+        // What is in there is the user's alone.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let folder = files::folder(&self.folder)?;
         let _lock = files::lock(folder.as_fd(), LOCK.as_ref())?;
@@ -136,6 +139,10 @@ impl Index {
     /// The cursor.
     pub fn list(&self, cwd: Option<&Path>, cursor: Option<&str>) -> Result<ListSessionsResponse, BadCursor> {
         let behind = cursor.map(Position::parse).transpose()?;
+        if behind.is_none() {
+            // A list that can't be tidied is as good as before.
+            let _ = self.tidy(LINES_TO_TIDY);
+        }
         let mut listed = self.listed(cwd);
         listed.sort_by(|(a, _), (b, _)| b.cmp(a));
         let start = behind.map_or(0, |behind| listed.partition_point(|(position, _)| *position >= behind));
@@ -183,12 +190,41 @@ impl Index {
 
     /// The last word about each id.
     fn entries(&self) -> HashMap<SessionId, Entry> {
-        let Ok(bytes) = files::read_below(&self.folder, NAME.as_ref(), BYTES_AT_MOST) else {
-            return HashMap::new();
-        };
-        let lines = bytes.split(|byte| *byte == b'\n').filter_map(Entry::parse);
-        lines.map(|entry| (entry.id.clone(), entry)).collect()
+        let text = self.read();
+        lines(&text).filter_map(Entry::parse).map(|entry| (entry.id.clone(), entry)).collect()
     }
+
+    /// Nothing, if there is none.
+    fn read(&self) -> Vec<u8> {
+        files::read_below(&self.folder, NAME.as_ref(), BYTES_AT_MOST).unwrap_or_default()
+    }
+
+    /// Writes a long index anew if most of it is of files that are gone, or was said again later.
+    pub(super) fn tidy(&self, long: usize) -> io::Result<()> {
+        if lines(&self.read()).nth(long).is_none() {
+            return Ok(());
+        }
+        let folder = files::folder(&self.folder)?;
+        let _lock = files::lock(folder.as_fd(), LOCK.as_ref())?;
+        let text = self.read();
+        let mut seen = HashSet::new();
+        let mut says_something = |line: &&[u8]| {
+            Entry::parse(line).is_some_and(|entry| seen.insert(entry.id.clone()) && entry.is_there())
+        };
+        let all: Vec<&[u8]> = lines(&text).collect();
+        let mut kept: Vec<&[u8]> = all.iter().rev().copied().filter(&mut says_something).collect();
+        kept.reverse();
+        if kept.len() * 2 <= all.len() {
+            let mut text = kept.join(&b"\n"[..]);
+            text.push(b'\n');
+            files::save(folder.as_fd(), NAME.as_ref(), &[&text], Over::AFile)?;
+        }
+        Ok(())
+    }
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
 impl Entry {
@@ -196,6 +232,10 @@ impl Entry {
         let Line { id, cwd, file } = serde_json::from_slice(line).ok()?;
         let entry = Self { id: SessionId::parse(&id)?, cwd: cwd.into(), file: file.into() };
         (entry.file.file_name() == Some(&file_name(&entry.id))).then_some(entry)
+    }
+
+    fn is_there(&self) -> bool {
+        self.cwd.join(&self.file).symlink_metadata().is_ok()
     }
 
     /// What the file's head says now; `None`: there is no such session any more, or nothing was said in it.

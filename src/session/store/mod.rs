@@ -107,6 +107,8 @@ struct Saving {
     id: SessionId,
     index: Option<Index>,
     lock: Option<LockFile>,
+    /// Largest file, bytes.
+    limit: u64,
     /// The last write failed, and the user knows.
     failing: bool,
     unsynced: Option<Unsynced>,
@@ -228,14 +230,14 @@ impl Store {
 
 impl Saving {
     fn new(place: Place, id: SessionId, index: Option<Index>) -> Self {
-        Self { place, id, index, lock: None, failing: false, unsynced: None }
+        Self { place, id, index, lock: None, limit: FILE_AT_MOST, failing: false, unsynced: None }
     }
 
     fn write(&mut self, head: &Head, history: &History, over: Over) -> io::Result<()> {
         let transcript = history.transcript();
         let (before, behind) = file::around(head, transcript);
         let pieces = [&before, transcript.bytes(), behind];
-        if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() > FILE_AT_MOST {
+        if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() > self.limit {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let folder = self.place.make()?;
