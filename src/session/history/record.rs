@@ -2,6 +2,7 @@
 use crate::model::{Arguments, AssistantMessage, Call, Image};
 use crate::tools::{Diff, Kind, Location};
 use crate::wire::acp::PlanEntry;
+use crate::wire::jsonrpc::nests_deeper_than;
 use crate::wire::params::members;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,6 +11,9 @@ use std::fmt;
 
 /// The largest N of a `call_N` that is read: counting goes on behind it for as long as we live.
 const LARGEST_CALL: u64 = 1 << 53;
+
+/// Brackets open at once, at most. A line is taken with 128, and around a block there is one less here.
+const DEEPEST: usize = 127;
 
 /// A saved message.
 #[derive(Debug)]
@@ -237,6 +241,9 @@ impl Record {
     /// No object of one of the three roles, a member that is missing or of the wrong kind; in words without what
     /// the file holds.
     pub fn parse(raw: &RawValue) -> Result<Self, &'static str> {
+        if nests_deeper_than(raw.get().as_bytes(), DEEPEST) {
+            return Err("nests too deeply");
+        }
         let [role, summary] = members(raw, ["role", "summary"]).map_err(|_| "is not an object")?;
         let role: &str =
             role.and_then(|role| serde_json::from_str(role.get()).ok()).ok_or("has no usable role")?;

@@ -300,8 +300,12 @@ fn a_turn_whose_call_is_open_can_be_compacted_with_it() {
 
 #[track_caller]
 fn refused(messages: &serde_json::Value, at: usize, why: &str) {
-    let text = messages.to_string();
-    let messages: Vec<&RawValue> = serde_json::from_str(&text).unwrap();
+    refused_text(&messages.to_string(), at, why);
+}
+
+#[track_caller]
+fn refused_text(text: &str, at: usize, why: &str) {
+    let messages: Vec<&RawValue> = serde_json::from_str(text).unwrap();
     let error = History::restore(messages).unwrap_err();
     assert_eq!(error.at, at, "{error}");
     assert!(error.why.contains(why), "{error}");
@@ -351,6 +355,14 @@ fn messages_of_another_form_are_refused() {
     ] {
         refused(&messages, at, why);
     }
+    let deep = |depth| {
+        let (open, shut) = ("[".repeat(depth), "]".repeat(depth));
+        format!(r#"[{{"role": "user", "blocks": [{{"type": "text", "text": "a", "_meta": {open}{shut}}}]}}]"#)
+    };
+    refused_text(&deep(125), 0, "too deeply");
+    // What comes in on a line of 128 is saved and has to be read again.
+    let deepest = deep(124);
+    assert!(History::restore(serde_json::from_str::<Vec<&RawValue>>(&deepest).unwrap()).is_ok());
     for number in ["9007199254740993", "18446744073709551615", "18446744073709551616", "-1", "+1", "", "x"] {
         let call = with(&call, "reference", json!(format!("call_{number}")));
         refused(&json!([user, with(&calls, "calls", json!([call]))]), 1, "no whole assistant message");
