@@ -1,12 +1,17 @@
 //! A model behind HTTP: the wire format, the connection and the retries put together.
 use crate::cancel::CancelToken;
+use crate::model::anthropic::Anthropic;
+use crate::model::dialect::Dialect;
 use crate::model::failure::{Complaint, Ended, Trouble};
 use crate::model::http::{Client, Post, Response};
-use crate::model::openai::{OpenAi, ReplyStream, knows_no_tools};
+use crate::model::learnt::knows_no_tools;
+use crate::model::openai::OpenAi;
+use crate::model::reply::ReplyStream;
+use crate::model::responses::Responses;
 use crate::model::retry::{self, Backoff};
 use crate::model::{AssistantMessage, Broken, Listener, Provider, Reply, Request};
 use crate::settings::Secret;
-use crate::settings::llm::Endpoint;
+use crate::settings::llm::{Endpoint, Format};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +20,9 @@ const REPLY_LIMIT: usize = 64 << 20;
 /// How long usage and `[DONE]` may follow the end of the reply itself.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// Talks `openai-completions`.
+/// Talks any wire format.
 pub(super) struct EndpointProvider {
-    openai: OpenAi,
+    dialect: Box<dyn Dialect>,
     client: Client,
     key: Option<Secret>,
     backoff: Backoff,
@@ -26,7 +31,12 @@ pub(super) struct EndpointProvider {
 impl EndpointProvider {
     /// Connects with the first call.
     pub(super) fn new(endpoint: &Endpoint, client: Client, backoff: Backoff) -> Self {
-        Self { openai: OpenAi::new(endpoint), client, key: endpoint.api_key.clone(), backoff }
+        let dialect: Box<dyn Dialect> = match endpoint.format {
+            Format::OpenAiCompletions => Box::new(OpenAi::new(endpoint)),
+            Format::AnthropicMessages => Box::new(Anthropic::new(endpoint)),
+            Format::OpenAiResponses => Box::new(Responses::new(endpoint)),
+        };
+        Self { dialect, client, key: endpoint.api_key.clone(), backoff }
     }
 
     /// One try: changes the request until the server takes it, then hears the reply.
@@ -37,7 +47,7 @@ impl EndpointProvider {
         listener: &mut dyn Listener,
     ) -> Result<Reply, Ended> {
         let answer = self.answer(request, cancel).map_err(nothing_heard)?;
-        hear(answer, listener)
+        hear(answer, self.dialect.reply(), listener)
     }
 
     /// The first answer with a good status.
@@ -50,7 +60,7 @@ impl EndpointProvider {
             }
             let body = response.error_body()?;
             let mut complaint = Complaint::from_body(&body);
-            if self.openai.adapt(status, &complaint, request) {
+            if self.dialect.adapt(status, &complaint, request) {
                 continue;
             }
             if knows_no_tools(&complaint) {
@@ -66,10 +76,8 @@ impl EndpointProvider {
     fn post(&self, request: &Request<'_>) -> Post {
         let mut headers = vec![("content-type", "application/json".to_owned())];
         headers.push(("accept", "text/event-stream, application/json".to_owned()));
-        if let Some(key) = &self.key {
-            headers.push(("authorization", format!("Bearer {}", key.expose())));
-        }
-        Post { url: self.openai.url().to_owned(), headers, body: Arc::new(self.openai.body(request)) }
+        headers.extend(self.dialect.headers(self.key.as_ref()));
+        Post { url: self.dialect.url().to_owned(), headers, body: Arc::new(self.dialect.body(request)) }
     }
 }
 
@@ -92,8 +100,11 @@ fn nothing_heard(trouble: Trouble) -> Ended {
 }
 
 /// Reads a reply to its end.
-fn hear(mut response: Response, listener: &mut dyn Listener) -> Result<Reply, Ended> {
-    let mut stream = ReplyStream::default();
+fn hear(
+    mut response: Response,
+    mut stream: ReplyStream,
+    listener: &mut dyn Listener,
+) -> Result<Reply, Ended> {
     let read = read_to_end(&mut response, &mut stream, listener);
     let reply = match read {
         // However the connection ended, what counts is whether the reply had its own end mark.

@@ -218,10 +218,11 @@ impl Complaint {
         named && !self.is_quota()
     }
 
-    fn is_context_too_long(&self) -> bool {
+    /// The conversation does not fit the model.
+    pub(super) fn is_context_too_long(&self) -> bool {
         self.has(&["context_length_exceeded", "context length", "context window", "context size"])
             || self.has(&["maximum context", "prompt is too long", "input is too long", "too many tokens"])
-            || self.has(&["reduce the length", "exceed_context_size"])
+            || self.has(&["reduce the length", "exceed_context_size", "exceed context limit"])
     }
 
     fn has(&self, any: &[&str]) -> bool {

@@ -2,19 +2,30 @@
 //!
 //! A [`Provider`] turns a [`Request`] into one [`Reply`], telling a [`Listener`] each delta as it comes. The turn
 //! that uses it knows no provider; a provider knows no session.
+mod anthropic;
+mod call;
+mod came;
 mod demo;
+mod dialect;
 mod endpoint;
 mod failure;
 mod http;
+mod learnt;
 mod openai;
 mod proxy;
+#[cfg(test)]
+mod recorded;
+mod reply;
+mod responses;
 mod retry;
+mod schema;
 mod sse;
+mod think;
 
 use crate::cancel::{CancelToken, Cancelled};
 use crate::settings::Environment;
 use crate::settings::config::Net;
-use crate::settings::llm::{Format, ModelConfig};
+use crate::settings::llm::ModelConfig;
 use demo::DemoProvider;
 use endpoint::EndpointProvider;
 use retry::Backoff;
@@ -247,26 +258,9 @@ pub struct Failure {
 pub fn connect(config: &ModelConfig, net: &Net, environment: &Environment) -> Box<dyn Provider> {
     match config {
         ModelConfig::Demo { script, .. } => Box::new(DemoProvider::new(script.clone(), Backoff::default())),
-        ModelConfig::Endpoint(endpoint) if endpoint.format == Format::OpenAiCompletions => {
+        ModelConfig::Endpoint(endpoint) => {
             let client = http::Client::new(net, environment);
             Box::new(EndpointProvider::new(endpoint, client, Backoff::default()))
         }
-        ModelConfig::Endpoint(endpoint) => Box::new(Unsupported(endpoint.format)),
-    }
-}
-
-/// A wire format that this version can't talk; `settings` refuses it before.
-struct Unsupported(Format);
-
-impl Provider for Unsupported {
-    fn complete(&mut self, _: &Request<'_>, _: &CancelToken, _: &mut dyn Listener) -> Result<Reply, Broken> {
-        let format = match self.0 {
-            Format::OpenAiCompletions => "openai-completions",
-            Format::AnthropicMessages => "anthropic-messages",
-            Format::OpenAiResponses => "openai-responses",
-        };
-        let message = format!("the format {format} is not supported by this version");
-        let why = Why::Failed(Failure { status: None, message });
-        Err(Broken { why, partial: AssistantMessage::default() })
     }
 }

@@ -114,14 +114,12 @@ pub(super) fn model(setting: Setting<'_>) -> Result<String, LlmError> {
     Ok(setting.value.to_owned())
 }
 
-/// The wire format, as far as this version speaks it.
+/// The wire format.
 pub(super) fn format(setting: Setting<'_>) -> Result<Format, LlmError> {
     match setting.value {
         "openai-completions" => Ok(Format::OpenAiCompletions),
-        "anthropic-messages" | "openai-responses" => {
-            let name = setting.value; // one of two words, not a value of the user's
-            Err(setting.broken(format_args!("is no use: format {name} is not supported by this version")))
-        }
+        "anthropic-messages" => Ok(Format::AnthropicMessages),
+        "openai-responses" => Ok(Format::OpenAiResponses),
         _ => Err(setting.broken("is not one of openai-completions, anthropic-messages, openai-responses")),
     }
 }
@@ -262,12 +260,14 @@ mod tests {
 
     #[test]
     fn formats_are_never_guessed() {
-        assert_eq!(format(setting("openai-completions")), Ok(Format::OpenAiCompletions));
-        refused("gemini", format);
-        for name in ["anthropic-messages", "openai-responses"] {
-            let error = format(setting(name)).unwrap_err().to_string();
-            assert!(error.contains(&format!("format {name} is not supported by this version")), "{error}");
+        for (name, expected) in [
+            ("openai-completions", Format::OpenAiCompletions),
+            ("anthropic-messages", Format::AnthropicMessages),
+            ("openai-responses", Format::OpenAiResponses),
+        ] {
+            assert_eq!(format(setting(name)), Ok(expected));
         }
+        ["gemini", "Anthropic-Messages", "anthropic"].iter().for_each(|text| refused(text, format));
     }
 
     #[test]

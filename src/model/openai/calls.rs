@@ -1,13 +1,7 @@
 //! Tool calls, put together from what servers make of them.
+use crate::model::call::{arguments, arguments_text, make_ids_unique};
 use crate::model::{Arguments, Call};
-use crate::wire::jsonrpc::nests_deeper_than;
 use serde_json::{Map, Value};
-use std::collections::HashSet;
-use std::fmt::Write;
-use ulid::Ulid;
-
-/// Deeper arguments are none: they go to the client inside messages of ours, and its parser has a limit too.
-const DEEPEST: usize = 64;
 
 /// The calls of one reply, while they come.
 #[derive(Default)]
@@ -35,11 +29,6 @@ impl Calls {
     /// No call has begun.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Some call could run.
-    pub(super) fn any_complete(&self) -> bool {
-        self.0.iter().any(|call| matches!(arguments(&call.arguments), Arguments::Object(_)))
     }
 
     /// Takes one element of `tool_calls`. Gives the name of the call if it begins (or gets its name) here.
@@ -94,13 +83,15 @@ impl Calls {
             last = *call.index.get_or_insert(last); // one without stays behind the one it came after
         }
         self.0.sort_by_key(|call| call.index);
-        let mut ids = HashSet::new();
-        let finished = |call: Building| {
-            let id = if call.id.is_empty() || ids.contains(&call.id) { new_id() } else { call.id };
-            ids.insert(id.clone());
-            Call { id, name: call.name, arguments: arguments(&call.arguments), extra: call.extra }
+        let finished = |call: Building| Call {
+            id: call.id,
+            name: call.name,
+            arguments: arguments(&call.arguments),
+            extra: call.extra,
         };
-        self.0.into_iter().map(finished).collect()
+        let mut calls: Vec<Call> = self.0.into_iter().map(finished).collect();
+        make_ids_unique(&mut calls);
+        calls
     }
 }
 
@@ -135,44 +126,6 @@ impl Building {
             self.arguments.push_str(&fragment.arguments);
         }
     }
-}
-
-/// Arguments as a piece of text, also where a server sends them as a value.
-fn arguments_text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// Nothing and `null` are no arguments; text inside text is looked into once.
-fn arguments(text: &str) -> Arguments {
-    let invalid = || Arguments::Invalid(text.to_owned());
-    let nothing = |text: &str| matches!(text.trim(), "" | "null");
-    if nothing(text) {
-        return Arguments::Object(Map::new());
-    }
-    match parsed(text) {
-        Some(Value::Object(members)) => Arguments::Object(members),
-        Some(Value::String(inner)) if nothing(&inner) => Arguments::Object(Map::new()),
-        Some(Value::String(inner)) => match parsed(&inner) {
-            Some(Value::Object(members)) => Arguments::Object(members),
-            _ => invalid(),
-        },
-        _ => invalid(),
-    }
-}
-
-fn parsed(text: &str) -> Option<Value> {
-    if nests_deeper_than(text.as_bytes(), DEEPEST) { None } else { serde_json::from_str(text).ok() }
-}
-
-/// Nine letters and digits, the form that Mistral asks for; others take any.
-fn new_id() -> String {
-    let mut id = String::with_capacity(26);
-    let _ = write!(id, "{}", Ulid::generate());
-    id.split_off(id.len() - 9) // its end is random
 }
 
 #[cfg(test)]
@@ -255,31 +208,6 @@ mod tests {
         assert_eq!(calls.push(&fragment(Some(0), Some("c"), None, "")), None);
         assert_eq!(calls.push(&fragment(Some(0), None, Some("a"), "")), Some("a"));
         assert_eq!(calls.push(&fragment(Some(0), None, Some("a"), "{}")), None);
-    }
-
-    #[test]
-    fn only_an_object_is_arguments() {
-        for (text, expected) in [
-            ("", Some(json!({}))),
-            (" ", Some(json!({}))),
-            ("null", Some(json!({}))),
-            ("\"null\"", Some(json!({}))),
-            ("\"\"", Some(json!({}))),
-            ("{\"a\":1}", Some(json!({"a": 1}))),
-            ("\"{\\\"a\\\":1}\"", Some(json!({"a": 1}))),
-            ("{a:1}", None),
-            ("\"x\"", None),
-            ("[]", None),
-            ("{\"p\":\"C:\\Users\"}", None),
-            ("{\"path\":\"a\",\"content\":\"hel", None),
-            ("{}{}", None),
-        ] {
-            match (arguments(text), expected) {
-                (Arguments::Object(members), Some(expected)) => assert_eq!(Value::Object(members), expected),
-                (Arguments::Invalid(raw), None) => assert_eq!(raw, text),
-                (other, _) => panic!("{text}: {other:?}"),
-            }
-        }
     }
 
     #[test]

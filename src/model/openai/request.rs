@@ -1,23 +1,12 @@
 //! A request's body: the conversation in this format's form.
 use super::stream::REASONING_FIELD;
-use crate::model::{Arguments, AssistantMessage, Call, Image, Message, Part, Request, ToolResult, ToolSpec};
+use crate::model::call::{fit, object_text};
+use crate::model::learnt::{Learnt, NO_IMAGE};
+use crate::model::{AssistantMessage, Call, Image, Message, Part, Request, ToolResult, ToolSpec, schema};
 use serde::Serialize;
 use serde::ser::SerializeSeq;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
-
-/// What stands in for a picture that the model does not take.
-const NO_IMAGE: &str = "[an image stood here, but this model takes no images]";
-
-/// How the conversation is written, as far as servers differ about it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Style {
-    /// Pictures are replaced by a note.
-    pub(super) no_images: bool,
-    pub(super) reasoning: Reasoning,
-    /// Tool schemas lose what some servers can't turn into a grammar.
-    pub(super) plain_schemas: bool,
-}
 
 /// When reasoning goes back to the server, on messages with calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,13 +19,13 @@ pub(super) enum Reasoning {
     Never,
 }
 
-/// The body: the conversation, and `options` beside it.
-pub(super) fn body(request: &Request<'_>, style: Style, options: &Map<String, Value>) -> Vec<u8> {
+/// The body: the conversation, and what was `learnt` to put beside it.
+pub(super) fn body(request: &Request<'_>, reasoning: Reasoning, learnt: &Learnt) -> Vec<u8> {
     let body = Body {
         model: request.model,
-        messages: Conversation { request, style },
-        tools: request.tools.iter().map(|tool| function(tool, style)).collect(),
-        options,
+        messages: Conversation { request, reasoning, no_images: learnt.no_images },
+        tools: request.tools.iter().map(|tool| function(tool, learnt)).collect(),
+        options: &learnt.options,
     };
     serde_json::to_vec(&body).expect("maps with text keys, and no I/O")
 }
@@ -51,44 +40,19 @@ struct Body<'a> {
     options: &'a Map<String, Value>,
 }
 
-fn function(tool: &ToolSpec, style: Style) -> Value {
-    let mut schema = tool.schema.clone();
-    if style.plain_schemas {
-        simplify(&mut schema, 0);
-    }
+fn function(tool: &ToolSpec, learnt: &Learnt) -> Value {
     json!({"type": "function", "function": {
-        "name": tool.name, "description": tool.description, "parameters": schema,
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": schema::of(tool, learnt.plain_schemas),
     }})
-}
-
-/// Takes out the keywords that servers which make a grammar of the schema stumble over.
-fn simplify(schema: &mut Value, depth: usize) {
-    const STUMBLING: &[&str] =
-        &["pattern", "format", "minLength", "maxLength", "minItems", "maxItems", "$schema", "$id", "default"];
-    match schema {
-        _ if depth > 64 => *schema = json!({}),
-        Value::Array(list) => list.iter_mut().for_each(|each| simplify(each, depth + 1)),
-        Value::Object(members) => {
-            if members.contains_key("$ref") {
-                *schema = json!({});
-                return;
-            }
-            // A property may well be named like a keyword: keywords' values are text, numbers or values.
-            members.retain(|name, value| !STUMBLING.contains(&name.as_str()) || value.is_object());
-            if let Some(Value::Array(kinds)) = members.get("type") {
-                let kind = kinds.iter().find(|kind| *kind != "null").cloned().unwrap_or(json!("string"));
-                members.insert("type".into(), kind);
-            }
-            members.values_mut().for_each(|each| simplify(each, depth + 1));
-        }
-        _ => {}
-    }
 }
 
 /// The messages, written one after the other without a copy of them all.
 struct Conversation<'a> {
     request: &'a Request<'a>,
-    style: Style,
+    reasoning: Reasoning,
+    no_images: bool,
 }
 
 impl Serialize for Conversation<'_> {
@@ -149,7 +113,7 @@ impl<'a> Conversation<'a> {
     /// Text alone is a string: some servers know no list.
     fn content<'p>(&self, pieces: impl Iterator<Item = Piece<'p>>) -> Content<'p> {
         let replace = |piece| match piece {
-            Piece::ImageUrl { .. } if self.style.no_images => Piece::Text { text: Cow::Borrowed(NO_IMAGE) },
+            Piece::ImageUrl { .. } if self.no_images => Piece::Text { text: Cow::Borrowed(NO_IMAGE) },
             other => other,
         };
         let mut pieces: Vec<Piece<'p>> = pieces.map(replace).collect();
@@ -172,7 +136,7 @@ impl<'a> Conversation<'a> {
 
     fn reasoning(&self, message: &AssistantMessage) -> Map<String, Value> {
         let came_as = message.opaque.as_ref().and_then(|opaque| opaque[REASONING_FIELD].as_str());
-        let field = match (self.style.reasoning, came_as) {
+        let field = match (self.reasoning, came_as) {
             _ if message.calls.is_empty() => None,
             (Reasoning::Never, _) => None,
             (Reasoning::AsItCame, came_as) => came_as,
@@ -276,41 +240,13 @@ fn data_url<S: serde::Serializer>(image: &Image, serializer: S) -> Result<S::Ok,
     serializer.collect_str(&format_args!("data:{};base64,{}", image.mime_type, image.base64))
 }
 
-/// Arguments that were no object go back as an empty one: servers parse them.
 fn wire_call(call: &Call) -> WireCall<'_> {
-    let arguments = match &call.arguments {
-        Arguments::Object(members) => serde_json::to_string(members).expect("a map with text keys"),
-        Arguments::Invalid(_) => "{}".into(),
-    };
     WireCall {
         id: &call.id,
         r#type: "function",
-        function: WireFunction { name: function_name(&call.name), arguments },
+        function: WireFunction { name: fit(&call.name), arguments: object_text(&call.arguments) },
         extra: &call.extra,
     }
-}
-
-/// A name that servers take (`^[A-Za-z0-9_-]{1,64}$`): one that a model made up would make them refuse every request
-/// from then on.
-fn function_name(name: &str) -> Cow<'_, str> {
-    const LONGEST: usize = 64;
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.is_empty() {
-        Cow::Borrowed("unnamed")
-    } else if name.len() <= LONGEST && name.chars().all(fits) {
-        Cow::Borrowed(name)
-    } else {
-        name.chars().take(LONGEST).map(|c| if fits(c) { c } else { '_' }).collect()
-    }
-}
-
-/// Whether some picture is in the conversation.
-pub(super) fn has_images(request: &Request<'_>) -> bool {
-    request.messages.iter().any(|message| match message {
-        Message::User(parts) => parts.iter().any(|part| matches!(part, Part::Image(_))),
-        Message::Assistant(_) => false,
-        Message::ToolResult(result) => !result.images.is_empty(),
-    })
 }
 
 /// Names of the reasoning fields that [`Reasoning::AsItCame`] sends.

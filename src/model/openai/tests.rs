@@ -1,242 +1,35 @@
 //! Every recorded stream, whole and in pieces; what goes out; what is learnt from refusals.
 use super::*;
-use crate::cancel::Cancelled;
 use crate::model::failure::Trouble;
-use crate::model::{
-    Arguments, AssistantMessage, Call, Delta, Image, Listener, Message, Part, Reply, Stop, ToolResult,
-    ToolSpec,
-};
-use crate::settings::Secret;
-use crate::settings::llm::Format;
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use crate::model::recorded::{self, Heard, contains, image};
+use crate::model::{Arguments, AssistantMessage, Call, Image, Message, Part, Reply, Stop, ToolSpec};
+use crate::settings::llm::{Format, Thinking};
 
-/// Hears deltas and joins them.
-#[derive(Default)]
-struct Heard {
-    text: String,
-    reasoning: String,
-    calls: Vec<String>,
-    deltas: usize,
-}
-
-impl Listener for Heard {
-    fn delta(&mut self, delta: Delta<'_>) {
-        self.deltas += 1;
-        match delta {
-            Delta::Text(text) => self.text.push_str(text),
-            Delta::Reasoning(text) => self.reasoning.push_str(text),
-            Delta::CallBegun(name) => self.calls.push(name.to_owned()),
-        }
-    }
-
-    fn pause(&mut self, _: &str, _: Duration) -> Result<(), Cancelled> {
-        panic!("decoding never waits")
-    }
-}
-
-/// Decodes a body that comes in these pieces; also what was heard, and what is left of a broken reply.
 fn decode<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Result<Reply, Trouble>, Heard, AssistantMessage) {
-    let (mut stream, mut heard) = (ReplyStream::default(), Heard::default());
-    let all = || {
-        for piece in pieces {
-            stream.push(piece, &mut heard)?;
-            if stream.is_done() {
-                break;
-            }
-        }
-        stream.finish(&mut heard)
-    };
-    let result = all();
-    (result, heard, stream.partial())
+    recorded::decode(OpenAi::new(&endpoint()).reply(), pieces)
 }
 
 fn endpoint() -> Endpoint {
-    Endpoint {
-        provider: "LOCAL".into(),
-        format: Format::OpenAiCompletions,
-        api_key: Some(Secret::new("sk")),
-        base_url: "http://localhost/v1".into(),
-        model: "m".into(),
-        temperature: None,
-        max_tokens: None,
-        thinking: None,
-        extra_body: Map::new(),
-    }
+    recorded::endpoint(Format::OpenAiCompletions)
 }
 
 fn body(openai: &OpenAi, messages: &[Message], tools: &[ToolSpec]) -> Value {
-    let request = Request { model: "m", system: "be good", messages, tools };
-    serde_json::from_slice(&openai.body(&request)).unwrap()
-}
-
-/// One reading of the file against one expectation.
-fn matches(pieces: &[&[u8]], expected: &Value) -> Result<(), String> {
-    let (result, heard, partial) = decode(pieces.iter().copied());
-    let equal = |name: &str, got: Value| {
-        let wanted = &expected[name];
-        if got == *wanted { Ok(()) } else { Err(format!("{name}: {got} instead of {wanted}")) }
-    };
-    equal("text", json!(heard.text))?;
-    equal("reasoning", json!(heard.reasoning))?;
-    let reply = match (result, &expected["error"]) {
-        (Ok(reply), Value::Null) => reply,
-        (Ok(_), error) => return Err(format!("no error, but {error}")),
-        (Err(trouble), error) => {
-            assert_eq!(partial.text, heard.text, "text that was shown is kept");
-            let retried = trouble.retry() != crate::model::failure::Retry::Never;
-            let failure = trouble.into_failure(None);
-            let words = error["message_contains"].as_str().ok_or(format!("unexpected {failure:?}"))?;
-            let status = error["code"].as_u64().map(|code| code as u16);
-            let right = failure.message.contains(words)
-                && (error["retryable"].is_null() || error["retryable"] == retried)
-                && (status.is_none() || failure.status == status);
-            return if right { Ok(()) } else { Err(format!("{failure:?}, retried: {retried}")) };
-        }
-    };
-    assert_eq!((&reply.message.text, &reply.message.reasoning), (&heard.text, &heard.reasoning));
-    assert_eq!(
-        reply.message.calls.iter().map(|call| call.name.clone()).collect::<Vec<_>>().len(),
-        heard.calls.len()
-    );
-    calls_match(&reply.message.calls, &expected["tool_calls"])?;
-    let finish = match reply.stop {
-        Stop::End if !reply.message.calls.is_empty() => "tool_calls",
-        Stop::End => "stop",
-        Stop::MaxTokens => "length",
-        Stop::Refusal => "content_filter",
-        Stop::Pause => "pause_turn",
-        Stop::Unknown(ref other) => other,
-    };
-    equal("finish", json!(finish))?;
-    usage_matches(reply.usage, &expected["usage"])
-}
-
-fn calls_match(calls: &[Call], expected: &Value) -> Result<(), String> {
-    let expected = expected.as_array().unwrap();
-    let same = |(call, wanted): (&Call, &Value)| {
-        let id = wanted["id"] == call.id || wanted["id"] == "*" && !call.id.is_empty();
-        let arguments = match &call.arguments {
-            Arguments::Object(members) => wanted["arguments"] == Value::Object(members.clone()),
-            Arguments::Invalid(raw) => wanted["arguments_invalid"] == *raw,
-        };
-        id && arguments && wanted["name"] == call.name
-    };
-    let right = calls.len() == expected.len() && calls.iter().zip(expected).all(same);
-    if right { Ok(()) } else { Err(format!("calls: {calls:?}")) }
-}
-
-fn usage_matches(usage: Option<crate::model::Usage>, expected: &Value) -> Result<(), String> {
-    let Some(expected) = expected.as_object() else { return Ok(()) };
-    let usage = usage.ok_or("no usage")?;
-    for (name, wanted) in expected {
-        let got = match name.as_str() {
-            "input_tokens" => Some(usage.input),
-            "output_tokens" => Some(usage.output),
-            "cached_input_tokens" => usage.cached_read,
-            "reasoning_tokens" => usage.reasoning,
-            other => return Err(format!("unknown expectation {other}")),
-        };
-        if json!(got) != *wanted {
-            return Err(format!("usage: {usage:?}"));
-        }
-    }
-    Ok(())
-}
-
-/// The expectation itself, then with each of the accepted replacements.
-fn accepted(case: &Value) -> Vec<Value> {
-    let mut expectations = vec![case["expect"].clone()];
-    for other in case["accept"].as_array().into_iter().flatten() {
-        let mut expectation = case["expect"].clone();
-        for (name, value) in other.as_object().unwrap() {
-            expectation[name] = value.clone();
-        }
-        expectations.push(expectation);
-    }
-    expectations
-}
-
-#[track_caller]
-fn check(name: &str, how: &str, pieces: &[&[u8]], case: &Value) {
-    let results: Vec<_> = accepted(case).iter().map(|expected| matches(pieces, expected)).collect();
-    assert!(results.iter().any(Result::is_ok), "{name}, {how}: {results:?}");
-}
-
-fn recorded() -> Vec<(String, Vec<u8>, Value)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/model/openai");
-    let mut cases: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sse"))
-        .map(|path| {
-            let expected = fs::read(path.with_extension("expected.json")).unwrap();
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            (name, fs::read(&path).unwrap(), serde_json::from_slice(&expected).unwrap())
-        })
-        .collect();
-    cases.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-    assert!(cases.len() > 30, "the recorded streams are missing");
-    cases
+    recorded::body(openai, messages, tools)
 }
 
 #[test]
 fn every_recorded_stream_is_understood_however_it_is_cut() {
-    for (name, stream, case) in recorded() {
-        check(&name, "whole", &[&stream], &case);
-        check(&name, "byte by byte", &stream.chunks(1).collect::<Vec<_>>(), &case);
-        for cut in 0..=stream.len() {
-            let (a, b) = stream.split_at(cut);
-            check(&name, &format!("cut at {cut}"), &[a, b], &case);
-        }
-    }
+    let recorded = recorded::of_format("openai");
+    assert!(recorded.len() > 30, "the recorded streams are missing");
+    recorded.iter().for_each(|each| each.check_however_cut(&OpenAi::new(&endpoint())));
 }
 
 #[test]
 fn what_came_back_goes_out_as_recorded() {
-    for (name, stream, case) in recorded() {
-        let Some(wanted) = case["round_trip"]["must_contain"].as_array() else { continue };
-        let message = decode([stream.as_slice()]).0.unwrap().message;
-        let result = |call: &Call| {
-            Message::ToolResult(ToolResult {
-                call_id: call.id.clone(),
-                name: call.name.clone(),
-                output: "done".into(),
-                images: Vec::new(),
-                failed: false,
-            })
-        };
-        let results: Vec<_> = message.calls.iter().map(result).collect();
-        let messages: Vec<_> = std::iter::once(Message::Assistant(message)).chain(results).collect();
-        let sent = body(&OpenAi::new(&endpoint()), &messages, &[]);
-        for each in wanted {
-            assert!(contains(&sent, each), "{name}: {each} is not in {sent}");
-        }
-    }
-}
-
-/// Whether some value in `tree` has all that `wanted` has.
-fn contains(tree: &Value, wanted: &Value) -> bool {
-    fn has(value: &Value, wanted: &Value) -> bool {
-        match (value, wanted) {
-            (Value::Object(value), Value::Object(wanted)) => {
-                wanted.iter().all(|(name, wanted)| value.get(name).is_some_and(|value| has(value, wanted)))
-            }
-            (Value::Array(value), Value::Array(wanted)) => {
-                wanted.iter().all(|wanted| value.iter().any(|value| has(value, wanted)))
-            }
-            _ => value == wanted,
-        }
-    }
-    has(tree, wanted)
-        || match tree {
-            Value::Object(members) => members.values().any(|each| contains(each, wanted)),
-            Value::Array(list) => list.iter().any(|each| contains(each, wanted)),
-            _ => false,
-        }
+    let recorded = recorded::of_format("openai");
+    recorded.iter().for_each(|each| each.check_round_trip(&OpenAi::new(&endpoint())));
 }
 
 fn stream_of(chunks: &[&str]) -> Vec<u8> {
@@ -353,18 +146,8 @@ fn with_calls(arguments: Arguments, opaque: Option<Value>) -> Message {
     })
 }
 
-fn image() -> Image {
-    Image { mime_type: "image/png", base64: "QUJD".into() }
-}
-
 fn result(output: &str, images: Vec<Image>) -> Message {
-    Message::ToolResult(ToolResult {
-        call_id: "c1".into(),
-        name: "read_file".into(),
-        output: output.into(),
-        images,
-        failed: false,
-    })
+    recorded::result("c1", output, images)
 }
 
 #[test]
@@ -515,6 +298,6 @@ fn the_address_is_the_base_url_and_the_path() {
         ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
         ("http://h/d?api-version=1", "http://h/d/chat/completions?api-version=1"),
     ] {
-        assert_eq!(url(base), expected);
+        assert_eq!(OpenAi::new(&Endpoint { base_url: base.into(), ..endpoint() }).url(), expected);
     }
 }

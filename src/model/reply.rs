@@ -1,0 +1,282 @@
+//! A reply in the making, as far as all wire formats share it: bytes of a body in, deltas and the whole out.
+//! Does no I/O.
+use crate::model::failure::{Complaint, Trouble, words_of_page};
+use crate::model::sse::{self, Event};
+use crate::model::think::ThinkTags;
+use crate::model::{Arguments, AssistantMessage, Call, Delta, Listener, Reply, Stop, Usage};
+use crate::text;
+use serde::Deserialize;
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// Makes a reply of what one format's events say.
+pub(super) trait Assembly {
+    /// One event that is neither an error by its kind nor `[DONE]`.
+    ///
+    /// # Errors
+    /// An error told by the provider.
+    fn event(&mut self, event: Event<'_>, listener: &mut dyn Listener) -> Result<(), Trouble>;
+
+    /// An answer that is no stream, and no error either. `false`: it is no reply of this format.
+    ///
+    /// # Errors
+    /// An error told by the provider.
+    fn whole(&mut self, value: &Value, listener: &mut dyn Listener) -> Result<bool, Trouble>;
+
+    /// The calls, and what is to go back with the message.
+    fn finish(&mut self, listener: &mut dyn Listener) -> (Vec<Call>, Option<Value>);
+
+    /// What was said so far.
+    fn draft(&mut self) -> &mut Draft;
+}
+
+/// Takes the body of a good answer, stream or not, in any pieces.
+pub(super) struct ReplyStream {
+    body: Body,
+    assembly: Box<dyn Assembly>,
+}
+
+/// What the body turns out to be, by its first byte.
+#[derive(Default)]
+enum Body {
+    #[default]
+    Unknown,
+    Events(sse::Decoder),
+    /// A JSON value, or a page: read at its end.
+    Whole(Vec<u8>),
+}
+
+impl ReplyStream {
+    /// Nothing has come yet.
+    pub(super) fn new(assembly: impl Assembly + 'static) -> Self {
+        Self { body: Body::default(), assembly: Box::new(assembly) }
+    }
+
+    /// Takes the next bytes; tells what is in them.
+    ///
+    /// # Errors
+    /// An error told by the provider; an event past its limit.
+    pub(super) fn push(&mut self, bytes: &[u8], listener: &mut dyn Listener) -> Result<(), Trouble> {
+        if matches!(self.body, Body::Unknown) {
+            self.body = match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+                None => return Ok(()),
+                Some(b'{' | b'[' | b'<') => Body::Whole(Vec::new()),
+                Some(_) => Body::Events(sse::Decoder::default()),
+            };
+        }
+        let assembly = self.assembly.as_mut();
+        match &mut self.body {
+            Body::Unknown => {}
+            Body::Whole(body) => body.extend_from_slice(bytes),
+            Body::Events(events) => events.push(bytes, &mut |event| hear_event(assembly, event, listener))?,
+        }
+        Ok(())
+    }
+
+    /// Nothing that matters will follow.
+    pub(super) fn is_done(&mut self) -> bool {
+        self.assembly.draft().done
+    }
+
+    /// The reply's end was announced: only its usage may still follow.
+    pub(super) fn is_ending(&mut self) -> bool {
+        self.assembly.draft().finish.is_some()
+    }
+
+    /// The body has ended, or broken off.
+    ///
+    /// # Errors
+    /// [`Trouble::CutOff`], [`Trouble::Empty`], [`Trouble::NoReply`], or an error told by the provider.
+    pub(super) fn finish(&mut self, listener: &mut dyn Listener) -> Result<Reply, Trouble> {
+        let assembly = self.assembly.as_mut();
+        match std::mem::take(&mut self.body) {
+            Body::Unknown => {}
+            Body::Events(mut events) => {
+                events.finish(&mut |event| hear_event(assembly, event, listener))?;
+            }
+            Body::Whole(body) => hear_whole(assembly, &body, listener)?,
+        }
+        let (calls, opaque) = assembly.finish(listener);
+        assembly.draft().close(calls, opaque, listener)
+    }
+
+    /// Text and reasoning so far.
+    pub(super) fn partial(&mut self) -> AssistantMessage {
+        std::mem::take(&mut self.assembly.draft().message)
+    }
+}
+
+fn hear_event(
+    assembly: &mut dyn Assembly,
+    event: Event<'_>,
+    listener: &mut dyn Listener,
+) -> Result<(), Trouble> {
+    if assembly.draft().done {
+        return Ok(());
+    }
+    if event.kind == "error" {
+        return Err(Trouble::Told(Complaint::from_event(event.data)));
+    }
+    if event.data.trim() == "[DONE]" {
+        assembly.draft().done = true;
+        return Ok(());
+    }
+    assembly.event(event, listener)
+}
+
+fn hear_whole(assembly: &mut dyn Assembly, body: &[u8], listener: &mut dyn Listener) -> Result<(), Trouble> {
+    let text = String::from_utf8_lossy(body);
+    match serde_json::from_str::<Value>(&text) {
+        Ok(value) => {
+            if let Some(complaint) = Complaint::in_value(&value) {
+                return Err(Trouble::Told(complaint));
+            }
+            if assembly.whole(&value, listener)? {
+                assembly.draft().done = true;
+                return Ok(());
+            }
+        }
+        Err(error) if error.is_eof() => return Err(Trouble::CutOff),
+        Err(_) => {}
+    }
+    Err(Trouble::NoReply(text::clean_to(&words_of_page(&text), 200).into_owned()))
+}
+
+impl From<sse::TooLong> for Trouble {
+    fn from(_: sse::TooLong) -> Self {
+        Self::TooLarge("16 MiB in one event")
+    }
+}
+
+/// What was said so far, and how it ended.
+#[derive(Default)]
+pub(super) struct Draft {
+    message: AssistantMessage,
+    tags: ThinkTags,
+    /// The last count.
+    pub(super) usage: Option<Usage>,
+    /// Why the model stopped, in the provider's word.
+    pub(super) finish: Option<String>,
+    /// The model declined, in a text of its own.
+    pub(super) refused: bool,
+    /// The reply's own end mark came, or the body was whole.
+    pub(super) done: bool,
+}
+
+impl Draft {
+    /// Keeps and tells a piece of the answer, which may hold `<think>` tags.
+    pub(super) fn text(&mut self, text: &str, listener: &mut dyn Listener) {
+        if text.is_empty() {
+            return;
+        }
+        let mut tags = std::mem::take(&mut self.tags);
+        tags.push(text, &mut |delta| self.hear(delta, listener));
+        self.tags = tags;
+    }
+
+    /// Keeps and tells a piece of the reasoning.
+    pub(super) fn reasoning(&mut self, text: &str, listener: &mut dyn Listener) {
+        self.hear(Delta::Reasoning(text), listener);
+    }
+
+    /// Keeps and tells why the model declines.
+    pub(super) fn refusal(&mut self, text: &str, listener: &mut dyn Listener) {
+        if !text.is_empty() {
+            self.refused = true;
+            self.text(text, listener);
+        }
+    }
+
+    /// The reply hit its limit.
+    pub(super) fn is_cut_off_by_limit(&self) -> bool {
+        self.finish.as_deref().map(stop_of) == Some(Stop::MaxTokens)
+    }
+
+    /// Neither text nor reasoning has come.
+    pub(super) fn is_silent(&self) -> bool {
+        self.message.text.is_empty() && self.message.reasoning.is_empty()
+    }
+
+    /// Keeps a piece and tells it.
+    fn hear(&mut self, delta: Delta<'_>, listener: &mut dyn Listener) {
+        match delta {
+            Delta::Text(text) => self.message.text.push_str(text),
+            Delta::Reasoning("") => return,
+            Delta::Reasoning(text) => self.message.reasoning.push_str(text),
+            Delta::CallBegun(_) => {}
+        }
+        listener.delta(delta);
+    }
+
+    fn close(
+        &mut self,
+        calls: Vec<Call>,
+        opaque: Option<Value>,
+        listener: &mut dyn Listener,
+    ) -> Result<Reply, Trouble> {
+        let mut tags = std::mem::take(&mut self.tags);
+        tags.finish(&mut |delta| self.hear(delta, listener));
+        let stop = self.stop(&calls)?;
+        let message = AssistantMessage { opaque, calls, ..std::mem::take(&mut self.message) };
+        Ok(Reply { message, stop, usage: self.usage })
+    }
+
+    fn stop(&self, calls: &[Call]) -> Result<Stop, Trouble> {
+        let any_complete = || calls.iter().any(|call| matches!(call.arguments, Arguments::Object(_)));
+        let stop = match self.finish.as_deref() {
+            Some(word) => stop_of(word),
+            None if !self.done => return Err(Trouble::CutOff),
+            None if !self.message.text.is_empty() || any_complete() => Stop::End,
+            None if !calls.is_empty() => return Err(Trouble::CutOff),
+            None => return Err(Trouble::Empty),
+        };
+        Ok(if self.refused && stop == Stop::End { Stop::Refusal } else { stop })
+    }
+}
+
+/// Why a model stopped, by any provider's word: servers that translate formats mix them up.
+fn stop_of(word: &str) -> Stop {
+    match word {
+        "stop" | "end_turn" | "stop_sequence" | "eos" | "completed" => Stop::End,
+        "tool_calls" | "tool_use" | "function_call" => Stop::End,
+        "length" | "max_tokens" | "max_output_tokens" | "model_length" => Stop::MaxTokens,
+        "model_context_window_exceeded" => Stop::MaxTokens,
+        "content_filter" | "refusal" | "safety" => Stop::Refusal,
+        "pause_turn" => Stop::Pause,
+        other => Stop::Unknown(other.to_owned()),
+    }
+}
+
+/// Tells that a call has begun, once it has a name.
+pub(super) fn begun(name: Option<&str>, listener: &mut dyn Listener) {
+    if let Some(name) = name.filter(|name| !name.is_empty()) {
+        listener.delta(Delta::CallBegun(name));
+    }
+}
+
+/// A piece of text that is copied only where it holds escapes; `Option<Cow<str>>` would always be a copy.
+#[derive(Deserialize)]
+pub(super) struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'a> From<&'a str> for Borrowed<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+}
+
+impl Borrowed<'_> {
+    /// The text.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text; empty where there is none.
+    pub(super) fn text<'a>(member: &'a Option<Self>) -> &'a str {
+        member.as_ref().map_or("", |Self(text)| text)
+    }
+}
+
+/// A count, also where a server writes it as `12.0`.
+pub(super) fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_f64().map(|number| number.max(0.0) as u64))
+}

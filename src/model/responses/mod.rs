@@ -1,0 +1,1 @@
+pub(super) use super::anthropic::Anthropic as Responses;
