@@ -1,6 +1,7 @@
 //! What came of a reply, kept in its order so that it can go back as it came.
 use crate::model::{AssistantMessage, Call, Message, Request};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 /// How one wire format keeps the pieces of its replies in [`AssistantMessage::opaque`].
 ///
@@ -17,12 +18,11 @@ pub(super) struct Came {
 }
 
 /// A piece of an assistant's message to send.
-#[derive(Clone, Copy)]
 pub(super) enum Piece<'a> {
     /// All of its text, where nothing else is known of it.
     Text(&'a str),
-    /// A call, and what else came with it.
-    Call(Option<&'a Map<String, Value>>, &'a Call),
+    /// A call, and all that stands beside its id, name and arguments: its `type` at least.
+    Call(Cow<'a, Map<String, Value>>, &'a Call),
     /// Anything else.
     AsItCame(&'a Value),
 }
@@ -35,9 +35,8 @@ impl Came {
 
     /// A call's piece, as it is kept.
     pub(super) fn call(&self, piece: &Value) -> Value {
-        let kept = |(name, value): &(&String, &Value)| {
-            !value.is_null() && !self.of_call.contains(&name.as_str())
-        };
+        let kept =
+            |(name, value): &(&String, &Value)| !value.is_null() && !self.of_call.contains(&name.as_str());
         let members = piece.as_object().into_iter().flatten().filter(kept);
         Value::Object(members.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
@@ -51,13 +50,16 @@ impl Came {
             Some(kept) => kept
                 .iter()
                 .filter(|piece| with_reasoning || !self.is_reasoning(piece))
-                .filter_map(|piece| match piece["type"] == self.call {
-                    true => calls.next().map(|call| Piece::Call(piece.as_object(), call)),
-                    false => piece.is_object().then_some(Piece::AsItCame(piece)),
+                .filter_map(|piece| match piece.as_object()? {
+                    beside if piece["type"] == self.call => {
+                        calls.next().map(|call| Piece::Call(Cow::Borrowed(beside), call))
+                    }
+                    _ => Some(Piece::AsItCame(piece)),
                 })
                 .collect(),
         };
-        pieces.extend(calls.map(|call| Piece::Call(None, call)));
+        let beside = || Map::from_iter([("type".to_owned(), json!(self.call))]);
+        pieces.extend(calls.map(|call| Piece::Call(Cow::Owned(beside()), call)));
         while matches!(pieces.last(), Some(Piece::AsItCame(piece)) if self.is_reasoning(piece)) {
             pieces.pop();
         }

@@ -168,7 +168,8 @@ impl Complaint {
         Self { words, ..Self::default() }
     }
 
-    fn of_object(error: &Value) -> Self {
+    /// From an error object, or whatever stands in its place.
+    pub(super) fn of_object(error: &Value) -> Self {
         let mut words = any_words(error);
         // OpenRouter says "Provider returned error"; what the provider said stands here.
         if let Some(raw) = error["metadata"]["raw"].as_str() {
@@ -209,6 +210,7 @@ impl Complaint {
             "server_error",
             "servererror",
             "internal_error",
+            "api_error",
             "unavailable",
             "timeout",
         ];

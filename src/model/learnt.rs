@@ -1,11 +1,8 @@
 //! What one server turned out not to take: learnt from its refusals, and kept to from then on.
 use crate::model::failure::Complaint;
-use crate::model::{Message, Part, Request};
+use crate::model::{Request, picture};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
-
-/// What stands in for a picture that the model does not take.
-pub(super) const NO_IMAGE: &str = "[an image stood here, but this model takes no images]";
 
 /// The changes that all wire formats know. Each is made once, so that a server which is never content gets its error
 /// shown.
@@ -32,7 +29,7 @@ impl Learnt {
     /// tells nothing.
     pub(super) fn adapt_images(&mut self, words: &str, request: &Request<'_>) -> bool {
         let adapts = has_any(words, &["image", "vision", "multimodal"])
-            && has_images(request)
+            && picture::any_in(request)
             && self.first_time("images");
         self.no_images |= adapts;
         adapts
@@ -85,15 +82,6 @@ impl Learnt {
     pub(super) fn first_time(&mut self, change: &str) -> bool {
         self.tried.insert(change.to_owned())
     }
-}
-
-/// Whether some picture is in the conversation.
-fn has_images(request: &Request<'_>) -> bool {
-    request.messages.iter().any(|message| match message {
-        Message::User(parts) => parts.iter().any(|part| matches!(part, Part::Image(_))),
-        Message::Assistant(_) => false,
-        Message::ToolResult(result) => !result.images.is_empty(),
-    })
 }
 
 /// Whether the complaint says that the model can call no tools.

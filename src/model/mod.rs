@@ -12,6 +12,7 @@ mod failure;
 mod http;
 mod learnt;
 mod openai;
+mod picture;
 mod proxy;
 #[cfg(test)]
 mod recorded;

@@ -245,7 +245,11 @@ impl Recorded {
             let content = sent["messages"][0]["content"].as_array().or(sent["input"].as_array()).unwrap();
             let mut rest = content.iter();
             for piece in pieces {
-                assert!(rest.any(|each| has(each, piece)), "{}: {piece} is not in its place in {sent}", self.name);
+                assert!(
+                    rest.any(|each| has(each, piece)),
+                    "{}: {piece} is not in its place in {sent}",
+                    self.name
+                );
             }
         }
     }

@@ -240,7 +240,7 @@ fn stop_of(word: &str) -> Stop {
         "stop" | "end_turn" | "stop_sequence" | "eos" | "completed" => Stop::End,
         "tool_calls" | "tool_use" | "function_call" => Stop::End,
         "length" | "max_tokens" | "max_output_tokens" | "model_length" => Stop::MaxTokens,
-        "model_context_window_exceeded" => Stop::MaxTokens,
+        "model_context_window_exceeded" | "incomplete" => Stop::MaxTokens,
         "content_filter" | "refusal" | "safety" => Stop::Refusal,
         "pause_turn" => Stop::Pause,
         other => Stop::Unknown(other.to_owned()),

@@ -33,11 +33,7 @@ pub(super) struct Anthropic {
 impl Anthropic {
     /// Knows nothing of the server yet.
     pub(super) fn new(endpoint: &Endpoint) -> Self {
-        Self {
-            url: url(&endpoint.base_url),
-            learnt: Learnt::new(options::of(endpoint)),
-            no_cache: false,
-        }
+        Self { url: url(&endpoint.base_url), learnt: Learnt::new(options::of(endpoint)), no_cache: false }
     }
 
     /// A signature holds for one model, and not for ever.

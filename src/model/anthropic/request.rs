@@ -2,8 +2,9 @@
 use super::CAME;
 use crate::model::call::{fit, object};
 use crate::model::came::Piece;
-use crate::model::learnt::{Learnt, NO_IMAGE};
-use crate::model::{Call, Image, Message, Part, Request, ToolResult, ToolSpec, schema};
+use crate::model::learnt::Learnt;
+use crate::model::picture::NO_IMAGE;
+use crate::model::{Image, Message, Part, Request, ToolResult, ToolSpec, schema};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -74,10 +75,9 @@ enum CacheControl {
 #[serde(untagged)]
 enum Content<'a> {
     Ours(Ours<'a>),
-    /// Its `type` is a member of what came.
     ToolUse {
         #[serde(flatten)]
-        came: Cow<'a, Map<String, Value>>,
+        beside: Cow<'a, Map<String, Value>>,
         id: Cow<'a, str>,
         name: Cow<'a, str>,
         input: Cow<'a, Map<String, Value>>,
@@ -201,17 +201,13 @@ fn tool_result<'a>(result: &'a ToolResult, learnt: &Learnt) -> Block<'a> {
 fn block(piece: Piece<'_>) -> Block<'_> {
     match piece {
         Piece::Text(text) => Ours::Text { text }.into(),
-        Piece::Call(came, call) => tool_use(came, call).into(),
+        Piece::Call(beside, call) => Content::ToolUse {
+            beside,
+            id: fit(&call.id),
+            name: fit(&call.name),
+            input: object(&call.arguments),
+        }
+        .into(),
         Piece::AsItCame(value) => Content::AsItCame(value).into(),
-    }
-}
-
-fn tool_use<'a>(came: Option<&'a Map<String, Value>>, call: &'a Call) -> Content<'a> {
-    let plain = || Cow::Owned(Map::from_iter([("type".to_owned(), json!(CAME.call))]));
-    Content::ToolUse {
-        came: came.map_or_else(plain, Cow::Borrowed),
-        id: fit(&call.id),
-        name: fit(&call.name),
-        input: object(&call.arguments),
     }
 }

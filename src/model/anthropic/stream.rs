@@ -5,7 +5,7 @@ use crate::model::call::{arguments, arguments_text, make_ids_unique};
 use crate::model::failure::{Complaint, Trouble};
 use crate::model::reply::{Assembly, Borrowed, Draft, begun, number};
 use crate::model::sse::Event;
-use crate::model::{Call, Listener, Usage};
+use crate::model::{Arguments, Call, Listener, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -27,6 +27,7 @@ struct Block {
     signature: String,
     /// A call's input so far.
     input: String,
+    whole: bool,
 }
 
 /// Tokens so far. Each count grows, and is left out or 0 where a server does not know it.
@@ -89,10 +90,11 @@ impl Assembly for Blocks {
     fn finish(&mut self, _: &mut dyn Listener) -> (Vec<Call>, Option<Value>) {
         // The limit may cut thinking off before its signature; whole thinking without one is other servers'.
         let cut_off = self.draft.is_cut_off_by_limit();
+        let ended = self.draft.finish.is_some();
         let mut calls = Vec::new();
         let mut kept = Vec::new();
         for block in std::mem::take(&mut self.blocks) {
-            calls.extend(block.call());
+            calls.extend(block.call(ended));
             kept.extend(block.kept(cut_off));
         }
         make_ids_unique(&mut calls);
@@ -116,12 +118,16 @@ impl Blocks {
                 let next = self.blocks.len() as u64;
                 self.start(event["index"].as_u64().unwrap_or(next), &event["content_block"], listener);
             }
+            "content_block_stop" => {
+                let block = self.blocks.iter_mut().rfind(|block| event["index"] == block.index);
+                block.into_iter().for_each(|block| block.whole = true);
+            }
             "message_delta" => {
                 self.end(&event["delta"]);
                 self.count(&event["usage"]);
             }
             "message_stop" => self.draft.done = true,
-            _ => {} // ping, content_block_stop, what may be invented
+            _ => {} // ping, what may be invented
         }
         Ok(())
     }
@@ -197,28 +203,30 @@ impl Blocks {
 
 impl Block {
     fn new(index: u64, came: Value) -> Self {
-        Self { index, came, text: String::new(), signature: String::new(), input: String::new() }
+        let (text, signature, input) = Default::default();
+        Self { index, came, text, signature, input, whole: false }
     }
 
     fn kind(&self) -> &str {
         self.came["type"].as_str().unwrap_or_default()
     }
 
-    /// The call that it is.
-    fn call(&self) -> Option<Call> {
+    /// The call that it is; `ended`: the reply said why it stopped.
+    fn call(&self, ended: bool) -> Option<Call> {
         let word = |name: &str| self.came[name].as_str().unwrap_or_default().to_owned();
-        let call = || Call {
-            id: word("id"),
-            name: word("name"),
-            arguments: arguments(&self.input()),
-            extra: Map::new(),
-        };
+        let call =
+            || Call { id: word("id"), name: word("name"), arguments: self.input(ended), extra: Map::new() };
         (self.kind() == CAME.call).then(call)
     }
 
-    /// What came in pieces, else what stood at the beginning.
-    fn input(&self) -> String {
-        if self.input.trim().is_empty() { arguments_text(&self.came["input"]) } else { self.input.clone() }
+    /// What came in pieces, else what stood at the beginning: `{}`, also where more was to come.
+    fn input(&self, ended: bool) -> Arguments {
+        let began = arguments_text(&self.came["input"]);
+        match &self.input {
+            pieces if !pieces.trim().is_empty() => arguments(pieces),
+            _ if ended || self.whole || !matches!(began.as_str(), "" | "{}") => arguments(&began),
+            pieces => Arguments::Invalid(pieces.clone()),
+        }
     }
 
     /// What goes back of it.

@@ -1,7 +1,8 @@
 //! A request's body: the conversation in this format's form.
 use super::stream::REASONING_FIELD;
 use crate::model::call::{fit, object_text};
-use crate::model::learnt::{Learnt, NO_IMAGE};
+use crate::model::learnt::Learnt;
+use crate::model::picture::{self, NO_IMAGE};
 use crate::model::{AssistantMessage, Call, Image, Message, Part, Request, ToolResult, ToolSpec, schema};
 use serde::Serialize;
 use serde::ser::SerializeSeq;
@@ -184,7 +185,7 @@ enum Piece<'a> {
 
 #[derive(Serialize)]
 struct ImageUrl<'a> {
-    #[serde(serialize_with = "data_url")]
+    #[serde(serialize_with = "picture::data_url")]
     url: &'a Image,
 }
 
@@ -208,8 +209,7 @@ fn tool_message(result: &ToolResult) -> Wire<'_> {
 }
 
 fn result_pictures(result: &ToolResult) -> impl Iterator<Item = Piece<'_>> {
-    let head = (!result.images.is_empty())
-        .then(|| text_piece(format!("What `{}` returned as an image:", result.name)));
+    let head = picture::heading(result).map(text_piece);
     head.into_iter().chain(result.images.iter().map(image_piece))
 }
 
@@ -233,11 +233,6 @@ fn text_of(piece: Piece<'_>) -> Cow<'_, str> {
         Piece::Text { text } => text,
         Piece::ImageUrl { .. } => Cow::Borrowed(NO_IMAGE),
     }
-}
-
-/// Written straight into the body: a picture is the largest thing in it.
-fn data_url<S: serde::Serializer>(image: &Image, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("data:{};base64,{}", image.mime_type, image.base64))
 }
 
 fn wire_call(call: &Call) -> WireCall<'_> {

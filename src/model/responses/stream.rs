@@ -1,0 +1,313 @@
+//! A reply, put together from its output items
+//! (<https://platform.openai.com/docs/api-reference/responses-streaming>).
+use super::CAME;
+use crate::model::call::{arguments, arguments_text, make_ids_unique};
+use crate::model::failure::{Complaint, Trouble};
+use crate::model::reply::{Assembly, Borrowed, Draft, begun, number};
+use crate::model::sse::Event;
+use crate::model::{Arguments, Call, Listener, Usage};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// A reply while its events come.
+#[derive(Default)]
+pub(super) struct Items {
+    draft: Draft,
+    items: Vec<Item>,
+}
+
+/// One output item.
+struct Item {
+    index: u64,
+    /// As it began; when it is whole, all of it.
+    came: Value,
+    whole: bool,
+    /// The text or refusal so far.
+    text: String,
+    /// The reasoning so far.
+    reasoning: String,
+    /// A call's arguments so far.
+    arguments: String,
+}
+
+/// The event that nearly all of a stream consists of.
+#[derive(Deserialize)]
+struct ItemDelta<'a> {
+    #[serde(borrow)]
+    r#type: Borrowed<'a>,
+    output_index: Option<u64>,
+    #[serde(borrow)]
+    delta: Borrowed<'a>,
+}
+
+impl Assembly for Items {
+    fn event(&mut self, event: Event<'_>, listener: &mut dyn Listener) -> Result<(), Trouble> {
+        if let Ok(event) = serde_json::from_str::<ItemDelta<'_>>(event.data) {
+            self.delta(&event, listener);
+            return Ok(());
+        }
+        match serde_json::from_str(event.data) {
+            Ok(value) => self.rare(&value, listener),
+            Err(_) => Ok(()), // comments wrapped as data, and the like
+        }
+    }
+
+    fn whole(&mut self, value: &Value, listener: &mut dyn Listener) -> Result<bool, Trouble> {
+        if !value["output"].is_array() && value["status"] != "failed" {
+            return Ok(false);
+        }
+        self.end(value, listener)?;
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &mut dyn Listener) -> (Vec<Call>, Option<Value>) {
+        self.items.sort_by_key(|item| item.index);
+        let mut calls = Vec::new();
+        let mut kept = Vec::new();
+        for item in std::mem::take(&mut self.items) {
+            calls.extend(item.call());
+            kept.extend(item.kept());
+        }
+        make_ids_unique(&mut calls);
+        (calls, CAME.keep(kept))
+    }
+
+    fn draft(&mut self) -> &mut Draft {
+        &mut self.draft
+    }
+}
+
+impl Items {
+    fn delta(&mut self, event: &ItemDelta<'_>, listener: &mut dyn Listener) {
+        let delta = event.delta.as_str();
+        let (kind, index) = (event.r#type.as_str(), event.output_index);
+        match kind {
+            "response.output_text.delta" => {
+                self.item(index, "message").text.push_str(delta);
+                self.draft.text(delta, listener);
+            }
+            "response.refusal.delta" => {
+                self.item(index, "message").text.push_str(delta);
+                self.draft.refusal(delta, listener);
+            }
+            "response.function_call_arguments.delta" => {
+                self.item(index, CAME.call).arguments.push_str(delta);
+            }
+            "response.reasoning_summary_text.delta"
+            | "response.reasoning_text.delta"
+            | "response.reasoning_summary.delta"
+            | "response.reasoning.delta" => {
+                self.item(index, "reasoning").reasoning.push_str(delta);
+                self.draft.reasoning(delta, listener);
+            }
+            _ => {} // other tools' and those that may be invented
+        }
+    }
+
+    /// Any other event.
+    fn rare(&mut self, event: &Value, listener: &mut dyn Listener) -> Result<(), Trouble> {
+        if let Some(complaint) = Complaint::in_value(event) {
+            return Err(Trouble::Told(complaint));
+        }
+        let index = event["output_index"].as_u64();
+        match event["type"].as_str().unwrap_or_default() {
+            "response.output_item.added" => self.add(index, &event["item"], listener),
+            "response.output_item.done" => self.complete(index, &event["item"], listener),
+            "response.function_call_arguments.done" => {
+                if let Some(arguments) = event["arguments"].as_str() {
+                    arguments.clone_into(&mut self.item(index, CAME.call).arguments);
+                }
+            }
+            "response.reasoning_summary_part.added" => self.part(index, listener),
+            "response.failed" => return Err(failed(&event["response"])),
+            "response.completed" | "response.done" | "response.incomplete" => {
+                return self.end(&event["response"], listener);
+            }
+            _ => {} // created, in_progress, parts; other tools'; what may be invented
+        }
+        Ok(())
+    }
+
+    /// An item begins.
+    fn add(&mut self, index: Option<u64>, came: &Value, listener: &mut dyn Listener) {
+        self.push(index, came.clone());
+        if came["type"] == CAME.call {
+            begun(came["name"].as_str(), listener);
+        }
+    }
+
+    /// An item is whole. What was not heard of it before is told now.
+    fn complete(&mut self, index: Option<u64>, came: &Value, listener: &mut dyn Listener) {
+        if !came.is_object() {
+            return;
+        }
+        if !self.items.iter().any(|item| item.is_same(index, came)) {
+            self.add(index, came, listener);
+        }
+        let Some(item) = self.items.iter_mut().rfind(|item| item.is_same(index, came)) else { return };
+        let (text, refusal) = (texts(&came["content"], "text"), texts(&came["content"], "refusal"));
+        let reasoning = texts(&came["summary"], "text");
+        let was_named = item.came["name"].is_string();
+        item.came = came.clone();
+        item.whole = true;
+        let (told, thought) = (!item.text.is_empty(), !item.reasoning.is_empty());
+        match item.kind() {
+            kind if kind == CAME.call && !was_named => begun(came["name"].as_str(), listener),
+            "message" if !told => {
+                self.draft.text(&text, listener);
+                self.draft.refusal(&refusal, listener);
+            }
+            "reasoning" if !thought => {
+                self.draft.reasoning(if reasoning.is_empty() { &text } else { &reasoning }, listener);
+            }
+            _ => {}
+        }
+    }
+
+    /// Another part of a summary: a paragraph of its own.
+    fn part(&mut self, index: Option<u64>, listener: &mut dyn Listener) {
+        let item = self.item(index, "reasoning");
+        if !item.reasoning.is_empty() {
+            item.reasoning.push_str("\n\n");
+            self.draft.reasoning("\n\n", listener);
+        }
+    }
+
+    /// The response as a whole: what was not heard of it, how it ended, what it cost.
+    fn end(&mut self, response: &Value, listener: &mut dyn Listener) -> Result<(), Trouble> {
+        if response["status"] == "failed" || response["error"].is_object() {
+            return Err(failed(response));
+        }
+        // Where each item came whole, this restates them, not always by the same ids and places.
+        if self.items.is_empty() || self.items.iter().any(|item| !item.whole) {
+            for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
+                self.complete(Some(index), item, listener);
+            }
+        }
+        let reason = response["incomplete_details"]["reason"].as_str();
+        self.draft.finish = reason.or(response["status"].as_str()).map(str::to_owned);
+        if response["usage"].is_object() {
+            self.draft.usage = Some(usage_of(&response["usage"]));
+        }
+        self.draft.done = true;
+        Ok(())
+    }
+
+    fn push(&mut self, index: Option<u64>, came: Value) {
+        let next = || self.items.last().map_or(0, |item| item.index.saturating_add(1));
+        let index = index.unwrap_or_else(next);
+        self.items.push(Item::new(index, came));
+    }
+
+    /// The item at this place, else the last of its kind. One that was never begun begins here.
+    fn item(&mut self, index: Option<u64>, kind: &str) -> &mut Item {
+        let fits = |item: &Item| match index {
+            Some(index) => item.index == index,
+            None => item.kind() == kind,
+        };
+        let at = self.items.iter().rposition(fits).unwrap_or_else(|| {
+            self.push(index, json!({"type": kind}));
+            self.items.len() - 1
+        });
+        &mut self.items[at]
+    }
+}
+
+impl Item {
+    fn new(index: u64, came: Value) -> Self {
+        let (text, reasoning, arguments) = Default::default();
+        Self { index, came, whole: false, text, reasoning, arguments }
+    }
+
+    fn kind(&self) -> &str {
+        self.came["type"].as_str().unwrap_or_default()
+    }
+
+    /// Whether `came` is this item again, whole.
+    fn is_same(&self, index: Option<u64>, came: &Value) -> bool {
+        let id = |item: &Value| item["id"].as_str().filter(|id| !id.is_empty()).map(str::to_owned);
+        match (id(&self.came), id(came)) {
+            (Some(own), Some(other)) if own == other => true,
+            _ => index.is_none_or(|index| self.index == index) && self.kind() == came["type"],
+        }
+    }
+
+    /// The call that it is.
+    fn call(&self) -> Option<Call> {
+        let word = |name: &str| self.came[name].as_str().unwrap_or_default().to_owned();
+        let call = || Call {
+            id: Some(word("call_id")).filter(|id| !id.is_empty()).unwrap_or_else(|| word("id")),
+            name: word("name"),
+            arguments: self.arguments(),
+            extra: Map::new(),
+        };
+        (self.kind() == CAME.call).then(call)
+    }
+
+    /// Those of the whole item, else what came in pieces. Nothing at all is no arguments only if the item is whole.
+    fn arguments(&self) -> Arguments {
+        let whole = arguments_text(&self.came["arguments"]);
+        match &self.arguments {
+            _ if self.whole && !whole.trim().is_empty() => arguments(&whole),
+            pieces if self.whole || !pieces.trim().is_empty() => arguments(pieces),
+            pieces => Arguments::Invalid(pieces.clone()),
+        }
+    }
+
+    /// What goes back of it: a call, a message that says something, reasoning that can be read without being stored.
+    fn kept(self) -> Option<Value> {
+        let said = |name: &str| !texts(&self.came["content"], name).trim().is_empty();
+        match self.kind() {
+            kind if kind == CAME.call => Some(CAME.call(&self.came)),
+            "message" if said("text") || said("refusal") => Some(without_nulls(self.came)),
+            "message" if self.text.trim().is_empty() => None,
+            "message" => Some(json!({
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": self.text}],
+            })),
+            "reasoning" if self.whole && (self.came["encrypted_content"].is_string() || said("text")) => {
+                Some(without_nulls(self.came))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn failed(response: &Value) -> Trouble {
+    Trouble::Told(Complaint::of_object(&response["error"]))
+}
+
+/// A member of all parts of a content or summary, joined: parts of a summary as paragraphs.
+fn texts(parts: &Value, member: &str) -> String {
+    let parts = parts.as_array().into_iter().flatten();
+    let between = |part: &Value| if part["type"] == "summary_text" { "\n\n" } else { "" };
+    let mut joined = String::new();
+    for part in parts {
+        let Some(text) = part[member].as_str() else { continue };
+        if !joined.is_empty() {
+            joined.push_str(between(part));
+        }
+        joined.push_str(text);
+    }
+    joined
+}
+
+/// A member that is null is in replies, but not taken in requests.
+fn without_nulls(mut item: Value) -> Value {
+    if let Value::Object(members) = &mut item {
+        members.retain(|_, value| !value.is_null());
+    }
+    item
+}
+
+fn usage_of(usage: &Value) -> Usage {
+    let input = &usage["input_tokens_details"];
+    Usage {
+        input: number(&usage["input_tokens"]).unwrap_or_default(),
+        output: number(&usage["output_tokens"]).unwrap_or_default(),
+        cached_read: number(&input["cached_tokens"]),
+        cached_write: number(&input["cache_write_tokens"]),
+        reasoning: number(&usage["output_tokens_details"]["reasoning_tokens"]),
+    }
+}
