@@ -30,7 +30,10 @@ pub(super) enum Piece<'a> {
 impl Came {
     /// The value for `opaque`.
     pub(super) fn keep(&self, pieces: Vec<Value>) -> Option<Value> {
-        (!pieces.is_empty()).then(|| json!({self.member: pieces}))
+        if pieces.is_empty() {
+            return None;
+        }
+        Some(Value::Object(Map::from_iter([(self.member.to_owned(), Value::Array(pieces))])))
     }
 
     /// A call's piece, as it is kept.

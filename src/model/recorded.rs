@@ -2,11 +2,11 @@
 //! of all wire formats walk them here.
 use crate::cancel::Cancelled;
 use crate::model::dialect::Dialect;
-use crate::model::failure::{Retry, Trouble};
+use crate::model::failure::{Complaint, Retry, Trouble};
 use crate::model::reply::ReplyStream;
 use crate::model::{
-    Arguments, AssistantMessage, Call, Delta, Image, Listener, Message, Reply, Request, Stop, ToolResult,
-    ToolSpec, Usage,
+    Arguments, AssistantMessage, Call, Delta, Image, Listener, Message, Part, Reply, Request, Stop,
+    ToolResult, ToolSpec, Usage,
 };
 use crate::settings::Secret;
 use crate::settings::llm::{Endpoint, Format};
@@ -296,4 +296,38 @@ pub(super) fn result(call: &str, output: &str, images: Vec<Image>) -> Message {
         images,
         failed: false,
     })
+}
+
+/// What the user said.
+pub(super) fn user(parts: impl IntoIterator<Item = Part>) -> Message {
+    Message::User(parts.into_iter().collect())
+}
+
+/// What the model said, and wants called: ids and names.
+pub(super) fn assistant(text: &str, calls: &[(&str, &str)], opaque: Option<Value>) -> Message {
+    let call = |(id, name): &(&str, &str)| Call {
+        id: (*id).into(),
+        name: (*name).into(),
+        arguments: Arguments::Object(Map::from_iter([("a".to_owned(), json!(1))])),
+        extra: Map::new(),
+    };
+    Message::Assistant(AssistantMessage {
+        text: text.into(),
+        reasoning: "hm".into(),
+        opaque,
+        calls: calls.iter().map(call).collect(),
+    })
+}
+
+/// A tool.
+pub(super) fn tool(name: &str, schema: Value) -> ToolSpec {
+    ToolSpec { name: name.into(), description: "does it".into(), schema }
+}
+
+/// A refusal in these words: whether the format makes another try of it.
+pub(super) fn refuse(dialect: &mut dyn Dialect, words: &str, messages: &[Message]) -> bool {
+    let tools = [tool("bash", json!({"type": "object"}))];
+    let request = Request { model: "m", system: "", messages, tools: &tools };
+    let body = json!({"error": {"message": words}}).to_string();
+    dialect.adapt(400, &Complaint::from_body(body.as_bytes()), &request)
 }

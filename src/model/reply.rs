@@ -271,7 +271,7 @@ impl Borrowed<'_> {
     }
 
     /// The text; empty where there is none.
-    pub(super) fn text<'a>(member: &'a Option<Self>) -> &'a str {
+    pub(super) fn text(member: &Option<Self>) -> &str {
         member.as_ref().map_or("", |Self(text)| text)
     }
 }

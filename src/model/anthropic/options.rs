@@ -25,11 +25,11 @@ pub(super) fn of(endpoint: &Endpoint) -> Map<String, Value> {
         (_, Some(budget)) => set("thinking", json!({"type": "enabled", "budget_tokens": budget})),
         _ => {}
     }
-    // With thinking only the default temperature is accepted.
-    if let (Some(temperature), None) = (endpoint.temperature, budget) {
-        set("temperature", json!(temperature));
-    }
     fit_budget(&mut options);
+    // With thinking only the default temperature is accepted.
+    if let Some(temperature) = endpoint.temperature.filter(|_| !has_budget(&options)) {
+        options.insert("temperature".into(), json!(temperature));
+    }
     dialect::merge_extra(&mut options, endpoint);
     options
 }

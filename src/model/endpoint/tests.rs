@@ -1,4 +1,5 @@
 //! Model calls over a real socket: the test holds the server's end in its hand.
+mod formats;
 mod server;
 
 use super::*;
@@ -107,7 +108,7 @@ impl Outcome {
 }
 
 fn call_with(
-    provider: &mut EndpointProvider,
+    provider: &mut dyn Provider,
     cancel: &CancelSource,
     cancelled: bool,
     serve: impl FnOnce(&Receiver<Heard>),
@@ -128,7 +129,7 @@ fn call_with(
     Outcome { result, heard: receiver.try_iter().collect() }
 }
 
-fn call(provider: &mut EndpointProvider, serve: impl FnOnce()) -> Outcome {
+fn call(provider: &mut dyn Provider, serve: impl FnOnce()) -> Outcome {
     call_with(provider, &CancelSource::new(), false, |_| serve())
 }
 
