@@ -68,11 +68,7 @@ fn message(blocks: impl IntoIterator<Item = Value>, stop_reason: &str) -> Answer
                 json!({"type": "thinking_delta", "thinking": block["thinking"].take()}),
                 json!({"type": "signature_delta", "signature": block["signature"].take()}),
             ],
-            _ => {
-                vec![
-                    json!({"type": "input_json_delta", "partial_json": block["input"].take().as_str().unwrap()}),
-                ]
-            }
+            _ => vec![json!({"type": "input_json_delta", "partial_json": block["input"].take()})],
         };
         events.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
         let delta = |delta| json!({"type": "content_block_delta", "index": index, "delta": delta});
