@@ -1,31 +1,33 @@
-//! HTTP with a way to cancel it; the only file that knows `ureq`.
+//! HTTP with a way to cancel it; only this file and those below it know `ureq`.
 //!
 //! Name resolution and connect can't be interrupted, sockets can (`Agent::shutdown`). So everything up to the
 //! response's headers happens on a short-lived helper thread, which the caller leaves behind when it is
 //! cancelled; the body is read by the caller itself. A cancelled request is not sent: an agent that was shut
 //! down refuses the connection which the helper has just made.
+mod address;
+mod limit;
+
 use crate::cancel::{CancelToken, HookGuard};
 use crate::model::{Flusher, proxy};
 use crate::settings::Environment;
 use crate::settings::config::Net;
+use address::{origin, plain_url, redirected, same_origin};
 use crossbeam_channel::{bounded, select};
-use parking_lot::Mutex;
+use limit::{Limiting, ReadLimit};
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use ureq::config::Config;
 use ureq::http::header::{AsHeaderName, LOCATION, RETRY_AFTER};
 use ureq::http::{StatusCode, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 // Not under semver: Cargo.toml pins the minor version.
 use ureq::unversioned::resolver::DefaultResolver;
-use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport,
-};
-use ureq::{Agent, BodyReader, Proxy};
+use ureq::unversioned::transport::{Connector, DefaultConnector};
+use ureq::{Agent, BodyReader, Proxy, RequestBuilder};
 
 /// Response headers, in bytes.
 const HEADERS_LIMIT: usize = 64 << 10;
@@ -33,6 +35,8 @@ const HEADERS_LIMIT: usize = 64 << 10;
 const ERROR_BODY_LIMIT: usize = 64 << 10;
 /// How long the end of a body may take when all that matters has come.
 const LAST_BYTES: Duration = Duration::from_millis(50);
+/// Redirects of a GET that are followed.
+const REDIRECTS: usize = 5;
 
 /// The status' standard words; empty for one that has none.
 pub(super) fn reason(status: u16) -> &'static str {
@@ -94,6 +98,16 @@ pub(super) struct Post {
     pub(super) body: Arc<Vec<u8>>,
 }
 
+/// What is asked for.
+pub(super) struct Get {
+    pub(super) url: String,
+    pub(super) headers: Vec<(&'static str, String)>,
+    /// Headers for the origin of `url` alone: a redirect to another one goes without.
+    pub(super) credentials: Vec<(&'static str, String)>,
+    /// For all of it, from the first request to the last byte.
+    pub(super) within: Duration,
+}
+
 impl Client {
     /// Opens nothing and reads nothing yet.
     pub(super) fn new(net: &Net, environment: &Environment) -> Self {
@@ -103,17 +117,73 @@ impl Client {
     /// Sends `post` and waits for the answer's headers, whatever its status.
     ///
     /// # Errors
-    /// Any [`HttpError`] but those of a body. A redirect is [`HttpError::Unusable`].
+    /// Any [`HttpError`] but those of a body. A redirect is [`HttpError::Unusable`]: it would send the conversation,
+    /// and maybe the key, to somebody else.
     pub(super) fn post(&mut self, post: &Post, cancel: &CancelToken) -> Result<Response, HttpError> {
-        let line = self.line(&post.url)?;
-        match exchange(&line, post, cancel, &self.net) {
+        let call = |agent: &Agent| {
+            let (request, body) = (with_headers(agent.post(&post.url), &post.headers), post.body.clone());
+            move || request.send(body.as_slice())
+        };
+        let answer = self.exchange(&post.url, call, None, cancel)?;
+        if answer.is_redirect() { Err(answer.not_followed("correct the base URL")) } else { Ok(answer) }
+    }
+
+    /// Asks for `get`, follows redirects, and waits for the headers of the last answer, whatever its status.
+    ///
+    /// # Errors
+    /// Any [`HttpError`] but those of a body. A redirect that leads nowhere, or too many of them, is
+    /// [`HttpError::Unusable`].
+    pub(super) fn get(&mut self, get: &Get, cancel: &CancelToken) -> Result<Response, HttpError> {
+        let (begun, mut url) = (Instant::now(), get.url.clone());
+        for _ in 0..=REDIRECTS {
+            let is_home = same_origin(&url, &get.url);
+            if !is_home {
+                self.line = None; // another host may have another proxy
+            }
+            let left = get.within.saturating_sub(begun.elapsed());
+            let call = |agent: &Agent| {
+                let request = agent.get(&url).config().timeout_global(Some(left)).build();
+                let request = with_headers(request, &get.headers);
+                let request = if is_home { with_headers(request, &get.credentials) } else { request };
+                move || request.call()
+            };
+            let answer = self.exchange(&url, call, Some(get.within), cancel)?;
+            if !is_home {
+                self.line = None;
+            }
+            if !answer.is_redirect() {
+                return Ok(answer);
+            }
+            let Some(next) = answer.location.as_ref().and_then(|to| redirected(&url, to)) else {
+                return Err(answer.not_followed("check the base URL"));
+            };
+            url = next;
+        }
+        Err(HttpError::Unusable(format!("{} redirects in circles; check the base URL", origin(&get.url))))
+    }
+
+    /// One request and the headers of its answer.
+    fn exchange<F>(
+        &mut self,
+        url: &str,
+        call: impl Fn(&Agent) -> F,
+        within: Option<Duration>,
+        cancel: &CancelToken,
+    ) -> Result<Response, HttpError>
+    where
+        F: FnOnce() -> Result<Answer, ureq::Error> + Send + 'static,
+    {
+        let line = self.line(url)?;
+        let first_byte = within.map_or(self.net.first_byte, |within| within.min(self.net.first_byte));
+        let net = Net { first_byte, ..self.net.clone() };
+        match exchange(&line, url, call(&line.agent), cancel, &net) {
             // The certificates of `caFile` stand beside the built-in ones, but ureq takes one set: the other
             // is tried when the first does not fit.
             Err(Refusal::Certificate(_)) if line.extra_roots => {
                 self.built_in_roots = true;
                 self.line = None;
-                let line = self.line(&post.url)?;
-                exchange(&line, post, cancel, &self.net).map_err(Refusal::into_error)
+                let line = self.line(url)?;
+                exchange(&line, url, call(&line.agent), cancel, &net).map_err(Refusal::into_error)
             }
             other => other.map_err(Refusal::into_error),
         }
@@ -195,23 +265,29 @@ impl Refusal {
     }
 }
 
-fn exchange(line: &Line, post: &Post, cancel: &CancelToken, net: &Net) -> Result<Response, Refusal> {
+fn exchange(
+    line: &Line,
+    url: &str,
+    call: impl FnOnce() -> Result<Answer, ureq::Error> + Send + 'static,
+    cancel: &CancelToken,
+    net: &Net,
+) -> Result<Response, Refusal> {
     cancel.check().map_err(|_| Refusal::Other(HttpError::Cancelled))?;
     line.read_limit.set(net.first_byte);
-    *line.read_limit.before_wait.lock() = None; // the last answer's listener is gone
+    line.read_limit.set_flusher(None); // the last answer's listener is gone
     let (agent, shut) = (line.agent.clone(), line.shut.clone());
     let hook = cancel.on_cancel(move || {
         shut.store(true, Relaxed);
         agent.shutdown();
     });
-    let answer = send(line, post, cancel).map_err(|error| refusal(error, &post.url, net, cancel))?;
+    let answer = on_helper(call, cancel).map_err(|error| refusal(error, url, net, cancel))?;
     if cancel.is_cancelled() {
         return Err(Refusal::Other(HttpError::Cancelled));
     }
-    refuse_redirect(&answer).map_err(Refusal::Other)?;
     Ok(Response {
         status: answer.status().as_u16(),
         retry_after: retry_after(&answer, SystemTime::now()),
+        location: header(&answer, LOCATION).map(str::to_owned),
         body: answer.into_body().into_reader(),
         read_limit: line.read_limit.clone(),
         idle: net.idle,
@@ -223,17 +299,18 @@ fn exchange(line: &Line, post: &Post, cancel: &CancelToken, net: &Net) -> Result
 
 type Answer = ureq::http::Response<ureq::Body>;
 
+fn with_headers<B>(request: RequestBuilder<B>, headers: &[(&'static str, String)]) -> RequestBuilder<B> {
+    headers.iter().fold(request, |request, (name, value)| request.header(*name, value))
+}
+
 /// Resolves, connects, sends and waits for the headers, on a helper thread. If it is cancelled meanwhile the
 /// helper is left to its limits.
-fn send(line: &Line, post: &Post, cancel: &CancelToken) -> Result<Answer, ureq::Error> {
-    let (agent, body) = (line.agent.clone(), post.body.clone());
-    let mut request = agent.post(&post.url);
-    for (name, value) in &post.headers {
-        request = request.header(*name, value);
-    }
+fn on_helper(
+    call: impl FnOnce() -> Result<Answer, ureq::Error> + Send + 'static,
+    cancel: &CancelToken,
+) -> Result<Answer, ureq::Error> {
     let (sender, answer) = bounded(1);
-    let helper = move || drop(sender.send(request.send(body.as_slice())));
-    thread::Builder::new().name("connect".into()).spawn(helper)?;
+    thread::Builder::new().name("connect".into()).spawn(move || drop(sender.send(call())))?;
     select! {
         recv(answer) -> answer => answer.unwrap_or_else(|_| Err(io::Error::other("the helper died").into())),
         recv(cancel.fired()) -> _ => Err(io::Error::from(io::ErrorKind::Interrupted).into()),
@@ -279,19 +356,6 @@ fn refusal(error: ureq::Error, url: &str, net: &Net, cancel: &CancelToken) -> Re
     })
 }
 
-/// A POST that is redirected would send the conversation, and maybe the key, to somebody else.
-fn refuse_redirect(answer: &Answer) -> Result<(), HttpError> {
-    if !answer.status().is_redirection() {
-        return Ok(());
-    }
-    let target = header(answer, LOCATION).map_or("nowhere".into(), plain_url);
-    let status = answer.status().as_u16();
-    Err(HttpError::Unusable(format!(
-        "{status} {}: the endpoint redirects to {target}, which is not followed; correct the base URL",
-        reason(status)
-    )))
-}
-
 fn header(answer: &Answer, name: impl AsHeaderName) -> Option<&str> {
     answer.headers().get(name)?.to_str().ok()
 }
@@ -311,31 +375,13 @@ fn retry_after(answer: &Answer, now: SystemTime) -> Option<Duration> {
     Some(date.duration_since(now).unwrap_or_default())
 }
 
-/// A URL to show: without user name and password, query and fragment.
-fn plain_url(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or_default();
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            format!("{scheme}://{host}{path}")
-        }
-        None => url.to_owned(),
-    }
-}
-
-/// Scheme, host and port of a URL, to show.
-fn origin(url: &str) -> String {
-    let plain = plain_url(url);
-    let path = plain.match_indices('/').nth(2).map_or(plain.len(), |(at, _)| at);
-    plain.get(..path).unwrap_or_default().to_owned()
-}
-
 /// An answer whose body is read bit by bit.
 pub(super) struct Response {
     pub(super) status: u16,
     /// What it says about the time of the next try.
     pub(super) retry_after: Option<Duration>,
+    /// Where it says that the thing is.
+    location: Option<String>,
     body: BodyReader<'static>,
     read_limit: Arc<ReadLimit>,
     idle: Duration,
@@ -346,6 +392,19 @@ pub(super) struct Response {
 }
 
 impl Response {
+    fn is_redirect(&self) -> bool {
+        (300..400).contains(&self.status)
+    }
+
+    fn not_followed(&self, advice: &str) -> HttpError {
+        let target = self.location.as_deref().map_or("nowhere".into(), plain_url);
+        let status = self.status;
+        HttpError::Unusable(format!(
+            "{status} {}: the endpoint redirects to {target}, which is not followed; {advice}",
+            reason(status)
+        ))
+    }
+
     /// Waits for more of the body; 0 is its end. After a cancel it is never 0.
     ///
     /// # Errors
@@ -365,6 +424,9 @@ impl Response {
 
     fn broken(&self, error: io::Error) -> HttpError {
         match ureq::Error::from(error) {
+            ureq::Error::Timeout(ureq::Timeout::Global) => {
+                HttpError::Broken("it was not whole in time".into())
+            }
             ureq::Error::Timeout(_) if self.begun => HttpError::Silence(self.read_limit.get()),
             ureq::Error::Timeout(_) => {
                 HttpError::NoAnswer(format!("nothing came within {} s", self.read_limit.get().as_secs()))
@@ -375,7 +437,7 @@ impl Response {
 
     /// From now on `flusher` is called whenever what has come is used up and more has to be waited for.
     pub(super) fn flush_before_waiting(&self, flusher: Flusher) {
-        *self.read_limit.before_wait.lock() = Some(flusher);
+        self.read_limit.set_flusher(Some(flusher));
     }
 
     /// All that matters has come; what may still follow gets no longer than this between two bytes.
@@ -400,98 +462,31 @@ impl Response {
     /// [`HttpError::Cancelled`].
     pub(super) fn error_body(mut self) -> Result<Vec<u8>, HttpError> {
         let mut body = Vec::new();
+        match self.read_up_to(ERROR_BODY_LIMIT, &mut body) {
+            Err(HttpError::Cancelled) => Err(HttpError::Cancelled),
+            _ => Ok(body),
+        }
+    }
+
+    /// The whole body; `None`: it is larger than `limit` bytes.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    pub(super) fn whole_body(mut self, limit: usize) -> Result<Option<Vec<u8>>, HttpError> {
+        let mut body = Vec::new();
+        self.read_up_to(limit + 1, &mut body)?;
+        Ok((body.len() <= limit).then_some(body))
+    }
+
+    fn read_up_to(&mut self, limit: usize, body: &mut Vec<u8>) -> Result<(), HttpError> {
         let mut buffer = [0; 8192];
-        while body.len() < ERROR_BODY_LIMIT {
-            let room = buffer.len().min(ERROR_BODY_LIMIT - body.len());
-            match self.read(&mut buffer[..room]) {
-                Ok(0) => break,
-                Ok(length) => body.extend_from_slice(&buffer[..length]),
-                Err(HttpError::Cancelled) => return Err(HttpError::Cancelled),
-                Err(_) => break,
+        while body.len() < limit {
+            let room = buffer.len().min(limit - body.len());
+            match self.read(&mut buffer[..room])? {
+                0 => break,
+                length => body.extend_from_slice(&buffer[..length]),
             }
         }
-        Ok(body)
-    }
-}
-
-/// What happens before a socket is read: how long that may take, which changes in the course of an answer as no setting
-/// of ureq does, and who wants to know that it has to be waited for.
-struct ReadLimit {
-    milliseconds: AtomicU64,
-    before_wait: Mutex<Option<Flusher>>,
-}
-
-impl ReadLimit {
-    fn new(limit: Duration) -> Self {
-        Self { milliseconds: AtomicU64::new(milliseconds(limit)), before_wait: Mutex::default() }
-    }
-
-    fn set(&self, limit: Duration) {
-        self.milliseconds.store(milliseconds(limit), Relaxed);
-    }
-
-    fn get(&self) -> Duration {
-        Duration::from_millis(self.milliseconds.load(Relaxed))
-    }
-
-    fn flush(&self) {
-        let flusher = self.before_wait.lock().clone();
-        flusher.inspect(|flush| flush());
-    }
-}
-
-impl fmt::Debug for ReadLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadLimit({:?})", self.get())
-    }
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Puts a [`ReadLimit`] on each connection.
-#[derive(Debug)]
-struct Limiting(Arc<ReadLimit>);
-
-impl<In: Transport> Connector<In> for Limiting {
-    type Out = Limited<In>;
-
-    fn connect(
-        &self,
-        _: &ConnectionDetails<'_>,
-        chained: Option<In>,
-    ) -> Result<Option<Limited<In>>, ureq::Error> {
-        Ok(chained.map(|inner| Limited { inner, limit: self.0.clone() }))
-    }
-}
-
-#[derive(Debug)]
-struct Limited<T> {
-    inner: T,
-    limit: Arc<ReadLimit>,
-}
-
-impl<T: Transport> Transport for Limited<T> {
-    fn buffers(&mut self) -> &mut dyn Buffers {
-        self.inner.buffers()
-    }
-
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
-        self.inner.transmit_output(amount, timeout)
-    }
-
-    fn await_input(&mut self, mut timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        self.limit.flush();
-        timeout.per_read = Some(self.limit.get().into());
-        self.inner.await_input(timeout)
-    }
-
-    fn is_open(&mut self) -> bool {
-        self.inner.is_open()
-    }
-
-    fn is_tls(&self) -> bool {
-        self.inner.is_tls()
+        Ok(())
     }
 }

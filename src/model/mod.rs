@@ -11,6 +11,7 @@ mod endpoint;
 mod failure;
 mod http;
 mod learnt;
+mod models;
 mod openai;
 mod picture;
 mod proxy;
@@ -22,6 +23,8 @@ mod retry;
 mod schema;
 mod sse;
 mod think;
+
+pub use models::list_models;
 
 use crate::cancel::{CancelToken, Cancelled};
 use crate::settings::Environment;

@@ -1,0 +1,94 @@
+//! Which models an endpoint says it has.
+use crate::cancel::CancelToken;
+use crate::model::Failure;
+use crate::model::failure::{Complaint, Trouble};
+use crate::model::http::{Client, Get};
+use crate::settings::Environment;
+use crate::settings::config::Net;
+use crate::settings::llm::{Endpoint, Format};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// A list, in bytes of its body. The longest known one has half a megabyte.
+const LIST_LIMIT: usize = 8 << 20;
+/// A longer name, in bytes, is none.
+const NAME_LIMIT: usize = 256;
+/// The version of Anthropic's interface that is spoken.
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+
+/// Asks the endpoint for its models, in its own order, each once. `limit` is for all of it.
+///
+/// # Errors
+/// [`Failure`]: no answer within `limit`, an error status, something else than a list. Its message never holds the
+/// key. After a cancel it says so.
+pub fn list_models(
+    endpoint: &Endpoint,
+    net: &Net,
+    environment: &Environment,
+    cancel: &CancelToken,
+    limit: Duration,
+) -> Result<Vec<String>, Failure> {
+    let get = Get {
+        url: url(endpoint),
+        headers: vec![("accept", "application/json".into())],
+        credentials: credentials(endpoint),
+        within: limit,
+    };
+    let listed = fetch(&mut Client::new(net, environment), &get, cancel);
+    listed.map_err(|trouble| trouble.into_failure(endpoint.api_key.as_ref()))
+}
+
+fn fetch(client: &mut Client, get: &Get, cancel: &CancelToken) -> Result<Vec<String>, Trouble> {
+    let answer = client.get(get, cancel)?;
+    let status = answer.status;
+    if !(200..300).contains(&status) {
+        let complaint = Complaint::from_body(&answer.error_body()?);
+        return Err(Trouble::Status { status, complaint, retry_after: None });
+    }
+    let body = answer.whole_body(LIST_LIMIT)?.ok_or(Trouble::TooLarge("8 MiB"))?;
+    let names = serde_json::from_slice(&body).ok().and_then(|list| names(&list));
+    names.ok_or_else(|| Trouble::Unusable("the endpoint's answer is no list of models".into()))
+}
+
+fn url(endpoint: &Endpoint) -> String {
+    let base = endpoint.base_url.trim_end_matches('/');
+    let base = ["/chat/completions", "/responses", "/messages"]
+        .iter()
+        .find_map(|path| base.strip_suffix(path))
+        .unwrap_or(base);
+    match endpoint.format {
+        Format::AnthropicMessages if !base.ends_with("/v1") => format!("{base}/v1/models"),
+        _ => format!("{base}/models"),
+    }
+}
+
+fn credentials(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+    let key = endpoint.api_key.as_ref().map(|key| key.expose().to_owned());
+    match endpoint.format {
+        Format::AnthropicMessages => {
+            let version = ("anthropic-version", ANTHROPIC_VERSION.to_owned());
+            key.map(|key| ("x-api-key", key)).into_iter().chain([version]).collect()
+        }
+        Format::OpenAiCompletions | Format::OpenAiResponses => {
+            key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
+        }
+    }
+}
+
+/// `{"data": [{"id": …}]}` as nearly all write it, `{"models": [{"name": …}]}`, or the bare list.
+fn names(list: &Value) -> Option<Vec<String>> {
+    let entries = [&list["data"], &list["models"], list].into_iter().find_map(Value::as_array)?;
+    let mut seen = HashSet::new();
+    let names = entries.iter().filter_map(name).filter(|name| seen.insert(*name));
+    Some(names.map(str::to_owned).collect())
+}
+
+fn name(entry: &Value) -> Option<&str> {
+    let name = [entry, &entry["id"], &entry["name"], &entry["model"]].into_iter().find_map(Value::as_str)?;
+    let is_name = !name.trim().is_empty() && name.len() <= NAME_LIMIT && !name.chars().any(char::is_control);
+    is_name.then_some(name)
+}
+
+#[cfg(test)]
+mod tests;
