@@ -46,7 +46,7 @@ const NEVER_EXTRA: [&str; 9] =
     ["model", "messages", "input", "system", "tools", "tool_choice", "stream", "store", "mcp_servers"];
 
 /// Upper case. `None` unless it can begin a variable's name: a letter, then letters, digits, `_`, at most 64.
-pub(super) fn provider_name(text: &str) -> Option<String> {
+pub fn provider_name(text: &str) -> Option<String> {
     let text = text.trim();
     let is_name = text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -56,30 +56,43 @@ pub(super) fn provider_name(text: &str) -> Option<String> {
 
 /// A key as a header can carry it.
 pub(super) fn api_key(setting: Setting<'_>) -> Result<Secret, LlmError> {
-    if setting.value.bytes().all(|byte| byte.is_ascii_graphic()) {
-        Ok(Secret::new(setting.value))
-    } else {
-        Err(setting.broken("holds characters that no key has"))
-    }
+    check_api_key(setting.value).map_err(|why| setting.broken(why))
+}
+
+/// A key as a header can carry it.
+///
+/// # Errors
+/// What is wrong with it, as the rest of a sentence.
+pub fn check_api_key(text: &str) -> Result<Secret, &'static str> {
+    let is_key = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_key { Ok(Secret::new(text)) } else { Err("holds characters that no key has") }
+}
+
+/// See [`check_base_url`].
+pub(super) fn base_url(setting: Setting<'_>) -> Result<String, LlmError> {
+    check_base_url(setting.value).map_err(|why| setting.broken(why))
 }
 
 /// Without trailing slashes. A user name or password in it is refused: it would be a secret in every log line that
 /// names the endpoint.
-pub(super) fn base_url(setting: Setting<'_>) -> Result<String, LlmError> {
-    let url = setting.value.trim_end_matches('/');
+///
+/// # Errors
+/// What is wrong with it, as the rest of a sentence.
+pub fn check_base_url(text: &str) -> Result<String, &'static str> {
+    let url = text.trim_end_matches('/');
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-        return Err(setting.broken("is not an http or https URL"));
+        return Err("is not an http or https URL");
     }
     if url.contains(['?', '#']) {
-        return Err(setting.broken("has a query or a fragment"));
+        return Err("has a query or a fragment");
     }
     let authority = rest.split('/').next().unwrap_or_default();
     if authority.contains('@') {
-        return Err(setting.broken("holds a user name or password; a key belongs into the API key's setting"));
+        return Err("holds a user name or password; a key belongs into the API key's setting");
     }
     if !is_authority(authority) || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(setting.broken("is not a URL"));
+        return Err("is not a URL");
     }
     Ok(url.to_owned())
 }
@@ -106,12 +119,18 @@ fn is_authority(authority: &str) -> bool {
     is_host && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
-/// A model's name: one line of text.
+/// See [`check_model`].
 pub(super) fn model(setting: Setting<'_>) -> Result<String, LlmError> {
-    if setting.value.chars().any(|character| character.is_control() || character == '\u{fffd}') {
-        return Err(setting.broken("holds characters that no model's name has"));
-    }
-    Ok(setting.value.to_owned())
+    check_model(setting.value).map_err(|why| setting.broken(why))
+}
+
+/// A model's name: one line of text.
+///
+/// # Errors
+/// What is wrong with it, as the rest of a sentence.
+pub fn check_model(text: &str) -> Result<String, &'static str> {
+    let is_odd = |character: char| character.is_control() || character == '\u{fffd}';
+    if text.chars().any(is_odd) { Err("holds characters that no model's name has") } else { Ok(text.into()) }
 }
 
 /// The wire format.

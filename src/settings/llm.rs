@@ -106,6 +106,20 @@ pub enum Format {
     OpenAiResponses,
 }
 
+impl Format {
+    /// All of them, the default first.
+    pub const ALL: [Self; 3] = [Self::OpenAiCompletions, Self::AnthropicMessages, Self::OpenAiResponses];
+
+    /// As it stands in `<P>_API_FORMAT`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenAiCompletions => "openai-completions",
+            Self::AnthropicMessages => "anthropic-messages",
+            Self::OpenAiResponses => "openai-responses",
+        }
+    }
+}
+
 /// How much a model is to think before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinking {

@@ -1,13 +1,78 @@
-//! The login file, `llm.json` in the user's folder, as a layer like the others. Writing it is the login's.
+//! The login file, `llm.json` in the user's folder: a layer like the others, and the only one that Bob writes.
 use super::fields::provider_name;
-use super::llm::{DEFAULT_PROVIDER, LlmError};
-use super::{Environment, user_file};
-use serde_json::{Map, Value};
-use std::io;
-use std::path::Path;
+use super::llm::{DEFAULT_PROVIDER, Format, LlmError};
+use super::{Environment, Secret, user_file};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use serde_json::{Map, Value, json};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 /// Its name in the user's folder.
 pub(super) const NAME: &str = "llm.json";
+
+/// What a login file says.
+#[derive(Clone, Debug)]
+pub struct Login {
+    /// Upper case.
+    pub provider: String,
+    /// `None`: it needs none (LOCAL).
+    pub api_key: Option<Secret>,
+    /// http or https, without a trailing slash.
+    pub base_url: String,
+    /// The model's name.
+    pub model: String,
+    /// How to talk to it.
+    pub format: Format,
+}
+
+/// Where the file is, in the user's folder.
+pub fn path(user_folder: &Path) -> PathBuf {
+    user_folder.join(NAME)
+}
+
+/// Writes the file (0600) at once or not at all, whatever was there; the folder is made where missing, and the
+/// user's alone (0700). A link in the file's place is replaced, not followed.
+///
+/// # Errors
+/// The folder or the file can't be made; what was there is as it was.
+pub fn write(user_folder: &Path, login: &Login) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(user_folder)?;
+    fs::set_permissions(user_folder, Permissions::from_mode(0o700))?;
+    let members = json!({
+        "provider": login.provider,
+        "api_key": login.api_key.as_ref().map_or("", Secret::expose),
+        "base_url": login.base_url,
+        "model": login.model,
+        "api_format": login.format.name(),
+    });
+    // Made 0600, under a name nobody has, and removed again if anything below fails.
+    let mut beside = tempfile::Builder::new().prefix(".llm-").tempfile_in(user_folder)?;
+    writeln!(beside, "{members:#}")?;
+    beside.as_file().sync_all()?;
+    beside.persist(path(user_folder))?;
+    File::open(user_folder)?.sync_all()
+}
+
+/// Removes the file; one that isn't there is fine.
+///
+/// # Errors
+/// It is there and can't be removed.
+pub fn remove(user_folder: &Path) -> io::Result<()> {
+    match fs::remove_file(path(user_folder)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => File::open(user_folder)?.sync_all(),
+    }
+}
+
+/// Whether the file could be written: into the folder, or, where there is none, into the nearest above it.
+pub fn is_writable(user_folder: &Path) -> bool {
+    let there = user_folder.ancestors().find(|folder| folder.symlink_metadata().is_ok());
+    let may_write = |folder| accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS);
+    there.is_some_and(|folder| folder.is_dir() && may_write(folder).is_ok())
+}
 
 /// The file's members as the variables they stand for; nothing if there is no file.
 ///
@@ -57,6 +122,71 @@ fn text<'a>(members: &'a Map<String, Value>, name: &str) -> Result<Option<&'a st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    fn login() -> Login {
+        Login {
+            provider: "OPENAI".into(),
+            api_key: Some(Secret::new("sk-1")),
+            base_url: "https://h/v1".into(),
+            model: "m \"q\"".into(),
+            format: Format::AnthropicMessages,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_the_users_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("a/.bob");
+        assert!(is_writable(&folder));
+        for api_key in [Some(Secret::new("sk-1")), None] {
+            write(&folder, &Login { api_key: api_key.clone(), ..login() }).unwrap();
+            let read = read(&path(&folder)).unwrap();
+            assert_eq!(read.get("LLM_PROVIDER"), Some("OPENAI"));
+            assert_eq!(read.get("OPENAI_API_KEY"), api_key.as_ref().map(Secret::expose));
+            assert_eq!(read.get("OPENAI_MODEL"), Some("m \"q\""));
+            assert_eq!(read.get("OPENAI_API_FORMAT"), Some("anthropic-messages"));
+        }
+        assert_eq!(path(&folder).metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(folder.metadata().unwrap().mode() & 0o777, 0o700);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "something was left beside it");
+        remove(&folder).unwrap();
+        remove(&folder).unwrap();
+        assert!(!path(&folder).exists());
+    }
+
+    #[test]
+    fn a_folder_open_to_others_is_closed_to_them() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        write(folder.path(), &login()).unwrap();
+        assert_eq!(folder.path().metadata().unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_its_target_left_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, target) = (place.path().join("bob"), place.path().join("target"));
+        fs::create_dir(&folder).unwrap();
+        File::create(&target).unwrap();
+        symlink(&target, path(&folder)).unwrap();
+        write(&folder, &login()).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"");
+        assert!(path(&folder).symlink_metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn a_failed_write_leaves_what_was_there() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("bob");
+        fs::create_dir_all(path(&folder)).unwrap(); // a folder in the file's place
+        assert!(write(&folder, &login()).is_err());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "a temporary file was left");
+        let file = place.path().join("file");
+        File::create(&file).unwrap();
+        assert!(write(&file, &login()).is_err() && write(&file.join("below"), &login()).is_err());
+        assert!(!is_writable(&file) && !is_writable(&file.join("below")));
+    }
 
     fn of(text: &str) -> Result<Environment, String> {
         variables(Path::new("/u/llm.json"), text.as_bytes()).map_err(|error| error.to_string())

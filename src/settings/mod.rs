@@ -4,13 +4,16 @@ mod dotenv;
 mod fields;
 mod layers;
 pub mod llm;
-mod login_file;
+pub mod login_file;
 pub mod mode;
 mod project;
+mod origins;
 mod raw;
 mod resolve;
 mod user_file;
 
+pub use fields::{check_api_key, check_base_url, check_model, provider_name};
+pub use origins::{Origin, origins};
 pub use resolve::resolve_model;
 
 use std::collections::BTreeMap;

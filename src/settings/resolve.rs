@@ -24,17 +24,13 @@ pub fn resolve_model(
 ) -> Result<Resolved, LlmError> {
     let mut warnings = Vec::new();
     let layers = Layers::read(environment, cwd, user_folder, &mut warnings)?;
-    let provider = match layers.highest("LLM_PROVIDER") {
-        Some(named) => fields::provider_name(named.value)
-            .ok_or_else(|| named.broken("is not a provider's name (letters, digits and _)"))?,
-        None => DEFAULT_PROVIDER.to_owned(),
-    };
+    let provider = provider(&layers)?;
     if provider == "DEMO" {
         let config = demo(&layers, environment, cwd)?;
         return Ok(Resolved { config, hidden_variables: Vec::new(), warnings, notice: None });
     }
     let names = Names::of(&provider);
-    let carrier = Carrier::find(&layers, &names, provider == "LOCAL")?;
+    let carrier = Carrier::find(&layers, &names)?;
     let endpoint = endpoint(&provider, &layers, &carrier, &mut warnings)?;
     Ok(Resolved {
         hidden_variables: hidden_variables(environment, &names.api_key, endpoint.api_key.as_ref()),
@@ -42,6 +38,15 @@ pub fn resolve_model(
         config: ModelConfig::Endpoint(endpoint),
         warnings,
     })
+}
+
+/// The highest layer that names one says which.
+pub(super) fn provider(layers: &Layers) -> Result<String, LlmError> {
+    match layers.highest("LLM_PROVIDER") {
+        Some(named) => fields::provider_name(named.value)
+            .ok_or_else(|| named.broken("is not a provider's name (letters, digits and _)")),
+        None => Ok(DEFAULT_PROVIDER.to_owned()),
+    }
 }
 
 /// `DEMO_SCRIPT` is the user's alone: a project's would have Bob read any file it names.
@@ -54,16 +59,16 @@ fn demo(layers: &Layers, environment: &Environment, cwd: &Path) -> Result<ModelC
 }
 
 /// The variables of one provider.
-struct Names {
-    provider: String,
-    api_key: String,
-    base_url: String,
-    model: String,
-    format: String,
+pub(super) struct Names {
+    pub(super) provider: String,
+    pub(super) api_key: String,
+    pub(super) base_url: String,
+    pub(super) model: String,
+    pub(super) format: String,
 }
 
 impl Names {
-    fn of(provider: &str) -> Self {
+    pub(super) fn of(provider: &str) -> Self {
         Self {
             provider: provider.to_owned(),
             api_key: format!("{provider}_API_KEY"),
@@ -72,6 +77,17 @@ impl Names {
             format: format!("{provider}_API_FORMAT"),
         }
     }
+
+    /// Whether this provider works without a key.
+    fn keyless(&self) -> bool {
+        self.provider == "LOCAL"
+    }
+}
+
+/// The highest layer with a key, and its place; for LOCAL, which needs none, the highest with a base URL.
+pub(super) fn carrying_layer<'a>(layers: &'a Layers, names: &Names) -> Option<(usize, &'a Layer)> {
+    let carrying = if names.keyless() { &names.base_url } else { &names.api_key };
+    layers.0.iter().enumerate().find(|(_, layer)| layer.get(carrying).is_some())
 }
 
 /// The layer that key, base URL and format come from, together: a URL from another layer would get the key.
@@ -86,10 +102,8 @@ struct Carrier<'a> {
 }
 
 impl<'a> Carrier<'a> {
-    /// The highest layer with a key; for LOCAL, which needs none, the highest with a base URL.
-    fn find(layers: &'a Layers, names: &'a Names, keyless: bool) -> Result<Self, LlmError> {
-        let carrying = if keyless { &names.base_url } else { &names.api_key };
-        let found = layers.0.iter().enumerate().find(|(_, layer)| layer.get(carrying).is_some());
+    fn find(layers: &'a Layers, names: &'a Names) -> Result<Self, LlmError> {
+        let found = carrying_layer(layers, names);
         let model = layers.highest(&names.model);
         let base_url = match found {
             Some((_, layer)) => layer.get(&names.base_url),
@@ -106,7 +120,7 @@ impl<'a> Carrier<'a> {
             }),
             (found, base_url, model) => {
                 let parts = [
-                    ("api_key", found.is_some() || keyless),
+                    ("api_key", found.is_some() || names.keyless()),
                     ("base_url", base_url.is_some()),
                     ("model", model.is_some()),
                 ];
