@@ -10,6 +10,8 @@ pub const USAGE: &str = "\
 Bob, a coding agent for editors that speak the Agent Client Protocol.
 
 usage: bob --acp [options]      serve one client on stdin and stdout
+       bob --login              choose a model and keep its key, in ~/.bob/llm.json
+       bob --check [-C DIR]     say which model would be used, from where, and whether it works
        bob --version | --help
 
   --acp, -acp       ACP: JSON-RPC, one message a line; --stdio may follow
@@ -22,7 +24,7 @@ usage: bob --acp [options]      serve one client on stdin and stdout
   -v, -q            log more, log less
 
 environment: LLM_PROVIDER (default OPENAI; DEMO needs nothing else), and of that provider
-             <P>_API_KEY, <P>_BASE_URL, <P>_MODEL
+             <P>_API_KEY, <P>_BASE_URL, <P>_MODEL; what is set there comes before the login
 ";
 
 /// What is to be done.
@@ -30,13 +32,17 @@ environment: LLM_PROVIDER (default OPENAI; DEMO needs nothing else), and of that
 pub enum Command {
     /// Be a server.
     Serve(Arguments),
+    /// `--login`, whatever else is asked for.
+    Login(Arguments),
+    /// `--check`.
+    Check(Arguments),
     /// `--help`.
     Help,
     /// `--version`.
     Version,
 }
 
-/// How to be a server.
+/// How to do it.
 #[derive(Debug)]
 pub struct Arguments {
     /// `--script [ID]`.
@@ -59,7 +65,7 @@ pub struct Arguments {
 /// A line that says what was not understood.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, String> {
     let mut typed = arguments.into_iter().skip(1).peekable();
-    let (mut acp, mut stdio) = (false, false);
+    let (mut acp, mut stdio, mut login, mut check) = (false, false, false, false);
     let mut parsed = Arguments {
         script: None,
         mode: None,
@@ -84,6 +90,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
             }
             "--acp" | "-acp" => acp = true,
             "--stdio" => stdio = true,
+            "--login" => login = true,
+            "--check" => check = true,
             "-v" => parsed.log_level = LevelFilter::Debug,
             "-q" => parsed.log_level = LevelFilter::Warn,
             "--help" | "-h" => return Ok(Command::Help),
@@ -94,11 +102,15 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
             return Err(format!("{name} takes no value"));
         }
     }
-    match acp {
-        true => Ok(Command::Serve(parsed)),
-        false if stdio => Err("--stdio goes with --acp".into()),
-        false if parsed.script.is_some() => Err("--script goes with --acp".into()),
-        false => Err("nothing to do: --acp starts the server".into()),
+    match (login, check, acp) {
+        // A client may add it to the arguments it starts the server with.
+        (true, ..) => Ok(Command::Login(parsed)),
+        (_, true, false) if !stdio && parsed.script.is_none() => Ok(Command::Check(parsed)),
+        (_, true, _) => Err("--check does not go with a server's arguments".into()),
+        (_, _, true) => Ok(Command::Serve(parsed)),
+        _ if stdio => Err("--stdio goes with --acp".into()),
+        _ if parsed.script.is_some() => Err("--script goes with --acp".into()),
+        _ => Err("nothing to do: --acp starts the server, --login chooses a model".into()),
     }
 }
 
@@ -151,6 +163,16 @@ mod tests {
     }
 
     #[test]
+    fn a_login_comes_before_all_else() {
+        for line in
+            ["--login", "--acp --login", "--login --acp", "--acp --stdio --login -v", "--login --check"]
+        {
+            assert!(matches!(parsed(line), Ok(Command::Login(_))), "{line}");
+        }
+        assert!(matches!(parsed("--check -C /"), Ok(Command::Check(_))));
+    }
+
+    #[test]
     fn what_is_not_understood_is_said() {
         for (line, why) in [
             ("", "--acp"),
@@ -162,6 +184,9 @@ mod tests {
             ("--acp --mode wild", "wild"),
             ("--acp --config", "needs a value"),
             ("--acp=1", "takes no value"),
+            ("--login extra", "extra"),
+            ("--login=1", "takes no value"),
+            ("--check --acp", "--check does not go"),
         ] {
             let error = parsed(line).unwrap_err();
             assert!(error.contains(why), "{line}: {error}");

@@ -1,9 +1,14 @@
 //! The command line: what was typed, and what it means.
 pub mod arguments;
+mod check;
+mod interrupt;
+mod login;
+mod probe;
+mod terminal;
 
 use crate::server::{self, Options};
 use crate::settings::Environment;
-use crate::settings::config::Flags;
+use crate::settings::config::{Config, ConfigError, Flags, load};
 use arguments::{Arguments, Command, USAGE};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -18,8 +23,10 @@ pub enum ExitCode {
     Success,
     /// 1: it could not be done.
     Failure,
-    /// 2: it was not understood.
+    /// 2: it was not understood, or there is nothing to check.
     Usage,
+    /// 130: a signal ended it.
+    Interrupted,
     /// What the server says.
     Server(u8),
 }
@@ -30,6 +37,7 @@ impl From<ExitCode> for std::process::ExitCode {
             ExitCode::Success => 0,
             ExitCode::Failure => 1,
             ExitCode::Usage => 2,
+            ExitCode::Interrupted => 130,
             ExitCode::Server(code) => code,
         })
     }
@@ -44,13 +52,45 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Ok(Command::Help) => print(USAGE),
         Ok(Command::Version) => print(&format!("bob {}\n", env!("CARGO_PKG_VERSION"))),
-        Ok(Command::Serve(arguments)) => match serve(arguments) {
-            Ok(code) => ExitCode::Server(code),
-            Err(why) => {
-                say(&mut io::stderr(), &format!("bob: {why}\n"));
-                ExitCode::Failure
-            }
-        },
+        Ok(Command::Serve(arguments)) => or_failure(serve(arguments).map(ExitCode::Server)),
+        Ok(Command::Login(arguments)) => {
+            or_failure(Setup::new(&arguments).and_then(|setup| login::run(&setup)))
+        }
+        Ok(Command::Check(arguments)) => {
+            or_failure(Setup::new(&arguments).and_then(|setup| check::run(&setup)))
+        }
+    }
+}
+
+fn or_failure(result: Result<ExitCode, String>) -> ExitCode {
+    result.unwrap_or_else(|why| {
+        say(&mut io::stderr(), &format!("bob: {why}\n"));
+        ExitCode::Failure
+    })
+}
+
+/// What a command without a server works with.
+struct Setup {
+    environment: Environment,
+    /// Bob's folder of the user; `None` where there is no home.
+    user_folder: Option<PathBuf>,
+    cwd: PathBuf,
+    config: Result<Config, ConfigError>,
+}
+
+impl Setup {
+    fn new(arguments: &Arguments) -> Result<Self, String> {
+        arguments.directory.as_deref().map_or(Ok(()), enter)?;
+        let environment = Environment::of_process();
+        let user_folder = environment.user_folder();
+        let named = arguments.config_file.as_deref().map(existing).transpose()?;
+        let config_file = named.or_else(|| Some(user_folder.as_ref()?.join("config.json")));
+        Ok(Self {
+            cwd: std::env::current_dir().map_err(|error| format!("the working folder: {error}"))?,
+            config: load(config_file.as_deref()),
+            environment,
+            user_folder,
+        })
     }
 }
 

@@ -48,7 +48,10 @@ fn fetch(client: &mut Client, get: &Get, cancel: &CancelToken) -> Result<Vec<Str
     }
     let body = answer.whole_body(LIST_LIMIT)?.ok_or(Trouble::TooLarge("8 MiB"))?;
     let names = serde_json::from_slice(&body).ok().and_then(|list| names(&list));
-    names.ok_or_else(|| Trouble::Unusable("the endpoint's answer is no list of models".into()))
+    names.ok_or_else(|| {
+        let words = "the endpoint's answer is no list of models".to_owned();
+        Trouble::Told(Complaint { words, status: Some(status), ..Complaint::default() })
+    })
 }
 
 fn url(endpoint: &Endpoint) -> String {

@@ -6,7 +6,7 @@ use crate::session::permission::Permissions;
 use crate::session::{Context, NewSession, Session};
 use crate::settings;
 use crate::settings::config::{self, SessionSettings};
-use crate::settings::llm::{LlmError, ModelConfig};
+use crate::settings::llm::LlmError;
 use crate::tools::paths::Seen;
 use crate::tools::{self, Workspace, skill};
 use crate::wire::acp::SessionId;
@@ -65,7 +65,7 @@ pub fn open(id: &SessionId, params: &NewSession, context: &Context) -> Result<Op
         workspace,
         history: Vec::new(),
         provider: model::connect(&resolved.config, &context.process.net, &context.environment),
-        model: model_name(&resolved.config).to_string(),
+        model: resolved.config.model().to_string(),
         specs: tools.iter().map(|tool| tool.spec()).collect(),
         tools,
         mode_id: settings.mode.id().to_string(),
@@ -117,13 +117,6 @@ fn workspace(
         hidden_variables,
         seen: Seen::default(),
         left: Vec::new(),
-    }
-}
-
-fn model_name(config: &ModelConfig) -> &str {
-    match config {
-        ModelConfig::Demo { model, .. } => model,
-        ModelConfig::Endpoint(endpoint) => &endpoint.model,
     }
 }
 

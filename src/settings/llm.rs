@@ -72,6 +72,16 @@ pub enum ModelConfig {
     Endpoint(Endpoint),
 }
 
+impl ModelConfig {
+    /// The model's name.
+    pub fn model(&self) -> &str {
+        match self {
+            Self::Demo { model, .. } => model,
+            Self::Endpoint(endpoint) => &endpoint.model,
+        }
+    }
+}
+
 /// A model behind HTTP.
 #[derive(Clone, Debug)]
 pub struct Endpoint {

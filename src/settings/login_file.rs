@@ -3,7 +3,8 @@ use super::fields::provider_name;
 use super::llm::{DEFAULT_PROVIDER, Format, LlmError};
 use super::{Environment, Secret, user_file};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -27,6 +28,16 @@ pub struct Login {
     pub format: Format,
 }
 
+/// The file as it is written, in this order.
+#[derive(Serialize)]
+struct Members<'a> {
+    provider: &'a str,
+    api_key: &'a str,
+    base_url: &'a str,
+    model: &'a str,
+    api_format: &'a str,
+}
+
 /// Where the file is, in the user's folder.
 pub fn path(user_folder: &Path) -> PathBuf {
     user_folder.join(NAME)
@@ -40,19 +51,21 @@ pub fn path(user_folder: &Path) -> PathBuf {
 pub fn write(user_folder: &Path, login: &Login) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(user_folder)?;
     fs::set_permissions(user_folder, Permissions::from_mode(0o700))?;
-    let members = json!({
-        "provider": login.provider,
-        "api_key": login.api_key.as_ref().map_or("", Secret::expose),
-        "base_url": login.base_url,
-        "model": login.model,
-        "api_format": login.format.name(),
-    });
+    let members = Members {
+        provider: &login.provider,
+        api_key: login.api_key.as_ref().map_or("", Secret::expose),
+        base_url: &login.base_url,
+        model: &login.model,
+        api_format: login.format.name(),
+    };
     // Made 0600, under a name nobody has, and removed again if anything below fails.
     let mut beside = tempfile::Builder::new().prefix(".llm-").tempfile_in(user_folder)?;
-    writeln!(beside, "{members:#}")?;
+    serde_json::to_writer_pretty(&mut beside, &members)?;
+    beside.write_all(b"\n")?;
     beside.as_file().sync_all()?;
     beside.persist(path(user_folder))?;
-    File::open(user_folder)?.sync_all()
+    sync(user_folder);
+    Ok(())
 }
 
 /// Removes the file; one that isn't there is fine.
@@ -63,8 +76,16 @@ pub fn remove(user_folder: &Path) -> io::Result<()> {
     match fs::remove_file(path(user_folder)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
-        Ok(()) => File::open(user_folder)?.sync_all(),
+        Ok(()) => {
+            sync(user_folder);
+            Ok(())
+        }
     }
+}
+
+/// The change of a name reaches the disk. It has happened all the same where a disk doesn't know how.
+fn sync(folder: &Path) {
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }
 
 /// Whether the file could be written: into the folder, or, where there is none, into the nearest above it.

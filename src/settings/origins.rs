@@ -18,8 +18,10 @@ pub struct Origin {
     pub from: String,
 }
 
+type IsGood = fn(Setting<'_>) -> bool;
+
 /// Settings that merge field by field, and whether such a value can be used.
-const MERGED: [(&str, fn(Setting<'_>) -> bool); 3] = [
+const MERGED: [(&str, IsGood); 3] = [
     ("LLM_TEMPERATURE", |setting| fields::temperature(setting).is_ok()),
     ("LLM_MAX_TOKENS", |setting| fields::max_tokens(setting).is_ok()),
     ("LLM_THINKING", |setting| fields::thinking(setting).is_ok()),
