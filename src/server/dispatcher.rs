@@ -1,10 +1,11 @@
 //! The session table and the handshake. It routes, and never waits but for its own inbox.
+use crate::server::errands::{Errand, Errands};
 use crate::server::ids;
 use crate::server::inbox::Event;
 use crate::server::requests::{Client, Incoming, Request};
 use crate::server::{Server, handshake};
 use crate::session::busy::{Busy, Item, Refused, Work, declined};
-use crate::session::{Ended, HowEnded, NewSession, worker};
+use crate::session::{ClientCapabilities, Ended, HowEnded, NewSession, worker};
 use crate::text::clean;
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::{Id, RpcError};
@@ -17,7 +18,9 @@ use std::sync::Arc;
 pub struct Dispatcher {
     server: Arc<Server>,
     table: HashMap<SessionId, Entry>,
-    initialized: bool,
+    errands: Errands,
+    /// What `initialize` told; `None` before it.
+    client: Option<ClientCapabilities>,
     /// What `--script` calls the first session, until one bears it.
     script: Option<SessionId>,
     ending: Ending,
@@ -51,8 +54,8 @@ enum Ending {
 
 impl Dispatcher {
     /// Knows no session yet.
-    pub fn new(server: Arc<Server>, script: Option<SessionId>) -> Self {
-        Self { server, table: HashMap::new(), initialized: false, script, ending: Ending::No }
+    pub fn new(server: Arc<Server>, script: Option<SessionId>, errands: Errands) -> Self {
+        Self { server, table: HashMap::new(), errands, client: None, script, ending: Ending::No }
     }
 
     /// Until the end has begun and every worker is gone.
@@ -110,23 +113,26 @@ impl Dispatcher {
             _ if self.ending == Ending::Now => reply.declined(at_deadline),
             Err(error) if error.is_method_not_found() => reply.err(&error),
             Ok(Request::Initialize(client)) => self.initialize(&client, reply),
-            _ if !self.initialized && method != "initialize" => reply.err(&RpcError::not_initialized(method)),
+            _ if self.client.is_none() && method != "initialize" => {
+                reply.err(&RpcError::not_initialized(method))
+            }
             Err(error) => reply.err(&error),
             Ok(request) => self.route(request, reply),
         }
     }
 
     fn initialize(&mut self, client: &Client, reply: Reply) {
-        let Client { name, version, protocol } = client;
+        let Client { name, version, protocol, capabilities } = client;
         log::info!("[acp] client {} {}, protocol {}", clean(name), clean(version), clean(protocol));
-        self.initialized = true;
-        reply.ok(&handshake::result());
+        self.client = Some(*capabilities);
+        reply.ok(&handshake::result(*capabilities, &self.server.context));
     }
 
     fn route(&mut self, request: Request, reply: Reply) {
         match request {
             Request::Initialize(client) => self.initialize(&client, reply),
             Request::Authenticate => reply.ok(&json!({})),
+            Request::Logout => self.errands.give(Errand::Logout(reply)),
             Request::NewSession(params) => self.new_session(params, reply),
             Request::Prompt(id, prompt) => self.hand_over(Waiting { id, work: Work::Prompt(prompt), reply }),
             Request::SetMode(id, mode) => self.hand_over(Waiting { id, work: Work::SetMode(mode), reply }),
@@ -146,7 +152,7 @@ impl Dispatcher {
         }
         let free = |id: &SessionId| !self.table.contains_key(id);
         let id = self.script.take_if(|id| free(id)).unwrap_or_else(|| ids::new_session_id(free));
-        let opening = Item::new(Work::Open(params), Some(reply));
+        let opening = Item::new(Work::Open(params, self.client.unwrap_or_default()), Some(reply));
         let context = &self.server.context;
         let busy = Arc::new(Busy::new(id.clone(), context.gate.clone(), context.process.queue, opening));
         if let Err(error) = worker::spawn(busy.clone(), context.clone()) {

@@ -1,10 +1,12 @@
 //! What `initialize` answers (agentclientprotocol.com/protocol/initialization).
+use crate::session::{ClientCapabilities, Context, LOGIN_NAME};
 use crate::wire::acp::PROTOCOL_VERSION;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// The result. Whether a key is configured plays no part in it.
-pub fn result() -> Value {
-    json!({
+pub fn result(client: ClientCapabilities, context: &Context) -> Value {
+    let mut result = json!({
         "protocolVersion": PROTOCOL_VERSION,
         "agentInfo": { "name": "bob", "title": "Bob (bash-first agent)", "version": env!("CARGO_PKG_VERSION") },
         "agentCapabilities": {
@@ -12,6 +14,31 @@ pub fn result() -> Value {
             "mcpCapabilities": { "http": false, "sse": false },
             "sessionCapabilities": { "close": {}, "additionalDirectories": {} },
         },
-        "authMethods": [],
-    })
+        "authMethods": auth_methods(client, &context.program),
+    });
+    if context.keeps_logins {
+        result["agentCapabilities"]["auth"] = json!({ "logout": {} });
+    }
+    result
+}
+
+/// Our login in a terminal, for a client that can show one.
+fn auth_methods(client: ClientCapabilities, program: &Path) -> Vec<Value> {
+    if !client.has_login() {
+        return Vec::new();
+    }
+    let mut login = json!({
+        "id": "bob-login",
+        "name": LOGIN_NAME,
+        "description": "Choose a model provider and enter its API key, in a terminal",
+        "type": "terminal",
+        "args": ["--login"],
+    });
+    if client.terminal_auth_meta {
+        let command = program.to_string_lossy();
+        login["_meta"] = json!({
+            "terminal-auth": { "label": LOGIN_NAME, "command": command, "args": ["--login"], "env": {} },
+        });
+    }
+    vec![login]
 }

@@ -4,6 +4,7 @@
 //! stdin → reader → dispatcher → session worker → outbox → writer → stdout
 //! ```
 pub mod dispatcher;
+pub mod errands;
 pub mod handshake;
 pub mod ids;
 pub mod inbox;
@@ -17,9 +18,11 @@ use crate::session::gate::Gate;
 use crate::session::{Context, Counter};
 use crate::settings::Environment;
 use crate::settings::config::{Config, Flags};
+use crate::settings::login_file;
 use crate::wire::acp::SessionId;
 use crate::wire::outbox::Outbox;
 use dispatcher::Dispatcher;
+use errands::Errands;
 use inbox::{Event, Inbox};
 use log::LevelFilter;
 use logging::Log;
@@ -86,9 +89,12 @@ pub fn run(options: Options) -> io::Result<u8> {
     let watched = stdout.try_clone()?;
     let writer = pillar("writer", &server, move |server| write(server, stdout))?;
     let script = server.script.clone();
-    let dispatcher = pillar("dispatcher", &server, |server| Dispatcher::new(server.clone(), script).run())?;
+    let (errands, given) = Errands::new();
+    let dispatcher =
+        pillar("dispatcher", &server, |server| Dispatcher::new(server.clone(), script, errands).run())?;
     // Never joined: it may sit in a read for ever.
     pillar("reader", &server, |server| reader::read(server, io::stdin()))?;
+    let errands_thread = pillar("errands", &server, move |server| errands::run(&given, &server.context))?;
     pillar("log", &server, move |_| log_lines.write_all(log_file.as_ref()))?;
     pillar("signals", &server, move |server| {
         if let Err(error) = signals::watch(server, &wake, watched.as_fd()) {
@@ -98,6 +104,7 @@ pub fn run(options: Options) -> io::Result<u8> {
     })?;
 
     let _ = dispatcher.join(); // every worker is gone, or the signals thread ends us
+    let _ = errands_thread.join(); // the dispatcher was the last to give it any
     server.context.outbox.finish();
     let _ = writer.join();
     server.log.flush();
@@ -123,6 +130,8 @@ fn assemble(options: Options, waker: UnixStream, log: Log) -> Arc<Server> {
         gate: Gate::new(process.parallel),
         process,
         environment,
+        program: std::env::current_exe().unwrap_or_else(|_| "bob".into()),
+        keeps_logins: user_folder.as_deref().is_some_and(login_file::is_writable),
         user_folder,
         config_file,
         flags,

@@ -1,6 +1,6 @@
 //! A line of input as what it asks for: params are checked here, so that the dispatcher only routes.
 use crate::mcp;
-use crate::session::{NewSession, Prompt};
+use crate::session::{ClientCapabilities, NewSession, Prompt};
 use crate::tools;
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::{self, Id, Message, RpcError};
@@ -47,6 +47,8 @@ pub enum Request {
     Initialize(Client),
     /// `authenticate`: there is nothing to do.
     Authenticate,
+    /// `logout`.
+    Logout,
     /// `session/new`.
     NewSession(NewSession),
     /// `session/prompt`.
@@ -67,6 +69,8 @@ pub struct Client {
     pub version: String,
     /// The protocol version it asked for, in its digits.
     pub protocol: String,
+    /// What it can do.
+    pub capabilities: ClientCapabilities,
 }
 
 /// Decodes one line that is not blank.
@@ -100,7 +104,8 @@ pub fn too_long(beginning: &[u8], limit: usize) -> Incoming {
 fn decode_request(method: &str, raw: Option<&RawValue>) -> Result<Request, RpcError> {
     let decoded = match method {
         "initialize" => initialize(raw),
-        "authenticate" => authenticate(raw),
+        "authenticate" => object_or_nothing(raw).map(|()| Request::Authenticate),
+        "logout" => object_or_nothing(raw).map(|()| Request::Logout),
         "session/new" => new_session(raw),
         "session/prompt" => prompt(raw),
         "session/set_mode" => set_mode(raw),
@@ -144,7 +149,8 @@ fn initialize(raw: Option<&RawValue>) -> Result<Request, ParamError> {
     if !matches!(Id::from_json(version), Some(Id::Number(_))) {
         return Err(ParamError::new("protocolVersion", "must be an integer"));
     }
-    object("clientCapabilities", required("clientCapabilities", capabilities)?)?;
+    let capabilities = required("clientCapabilities", capabilities)?;
+    object("clientCapabilities", capabilities)?;
     let [name, client_version] = match optional(info) {
         Some(info) => members(info, ["name", "version"])
             .map_err(|_| ParamError::new("clientInfo", "must be an object"))?,
@@ -158,12 +164,26 @@ fn initialize(raw: Option<&RawValue>) -> Result<Request, ParamError> {
         name: text(name),
         version: text(client_version),
         protocol: version.to_string(),
+        capabilities: capabilities_of(capabilities),
     }))
 }
 
-fn authenticate(raw: Option<&RawValue>) -> Result<Request, ParamError> {
-    raw.map_or(Ok(()), |raw| object("params", raw))?;
-    Ok(Request::Authenticate)
+/// A member of a wrong type counts as absent.
+fn capabilities_of(raw: &RawValue) -> ClientCapabilities {
+    let is_true = |path: [&str; 2]| {
+        let [outer] = members(raw, [path[0]]).ok()?;
+        let [inner] = members(outer?, [path[1]]).ok()?;
+        serde_json::from_str(inner?.get()).ok()
+    };
+    ClientCapabilities {
+        terminal_auth: is_true(["auth", "terminal"]).unwrap_or(false),
+        terminal_auth_meta: is_true(["_meta", "terminal-auth"]).unwrap_or(false),
+    }
+}
+
+/// Params that nothing is read from.
+fn object_or_nothing(raw: Option<&RawValue>) -> Result<(), ParamError> {
+    raw.map_or(Ok(()), |raw| object("params", raw))
 }
 
 fn new_session(raw: Option<&RawValue>) -> Result<Request, ParamError> {

@@ -2,7 +2,7 @@
 //! runs, and its inbox. The inbox is the list of accepted prompts, so a cancel can take one out of its middle.
 use crate::cancel::CancelSource;
 use crate::session::gate::{Gate, Place};
-use crate::session::{NewSession, Prompt, commands};
+use crate::session::{ClientCapabilities, NewSession, Prompt, commands};
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::Id;
 use crate::wire::outbox::{AtDeadline, Reply};
@@ -67,7 +67,7 @@ impl Kind {
 /// A request for a session.
 pub enum Work {
     /// `session/new`: always the first.
-    Open(NewSession),
+    Open(NewSession, ClientCapabilities),
     /// `session/prompt`.
     Prompt(Prompt),
     /// `session/set_mode`.
@@ -152,7 +152,7 @@ impl State {
             Work::Close | Work::End => return None,
             Work::Prompt(_) if work.kind() == Kind::Turn => self.has_prompt(true),
             Work::SetMode(_) => self.has_prompt(false),
-            Work::Prompt(_) | Work::Open(_) => false,
+            Work::Prompt(_) | Work::Open(..) => false,
         };
         let bytes: usize = self.inbox.iter().map(|item| item.work.bytes()).sum();
         let full = self.inbox.len() >= ITEMS || (bytes > 0 && bytes + work.bytes() > BYTES);

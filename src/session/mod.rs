@@ -42,6 +42,10 @@ pub struct Context {
     pub environment: Environment,
     /// Bob's folder of the user; `None` where there is no home.
     pub user_folder: Option<PathBuf>,
+    /// This program's own path.
+    pub program: PathBuf,
+    /// Whether a login could be kept in the user's folder when the process began.
+    pub keeps_logins: bool,
     /// The user's `config.json`, or the file of `--config`.
     pub config_file: Option<PathBuf>,
     /// What the command line says over it.
@@ -52,6 +56,22 @@ pub struct Context {
     pub calls: Counter,
     /// For `msg_N`.
     pub messages: Counter,
+}
+
+/// What the client can do, as far as Bob makes use of it (`clientCapabilities`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClientCapabilities {
+    /// `auth.terminal`: it runs our login in a terminal.
+    pub terminal_auth: bool,
+    /// `_meta["terminal-auth"]`: the same in the spelling of older clients, who want the whole command.
+    pub terminal_auth_meta: bool,
+}
+
+impl ClientCapabilities {
+    /// It has a login of its own for us, in whatever spelling.
+    pub fn has_login(self) -> bool {
+        self.terminal_auth || self.terminal_auth_meta
+    }
 }
 
 /// A worker is gone.
@@ -130,6 +150,9 @@ pub struct Session {
     /// What the user is to be told at the next prompt.
     pub notices: Vec<String>,
 }
+
+/// What the client calls our login.
+pub const LOGIN_NAME: &str = "Log in to Bob";
 
 /// The modes a client may offer.
 pub const MODES: &[ModeInfo] = &[

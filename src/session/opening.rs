@@ -3,7 +3,7 @@ use crate::model;
 use crate::process;
 use crate::session::instructions::{self, Surroundings};
 use crate::session::permission::Permissions;
-use crate::session::{Context, NewSession, Session};
+use crate::session::{ClientCapabilities, Context, LOGIN_NAME, NewSession, Session};
 use crate::settings;
 use crate::settings::config::{self, SessionSettings};
 use crate::settings::llm::LlmError;
@@ -29,7 +29,12 @@ pub struct Opened {
 ///
 /// # Errors
 /// `-32602` for a directory, `-32603` for a broken file (naming the place), `-32000` without a model.
-pub fn open(id: &SessionId, params: &NewSession, context: &Context) -> Result<Opened, RpcError> {
+pub fn open(
+    id: &SessionId,
+    params: &NewSession,
+    client: ClientCapabilities,
+    context: &Context,
+) -> Result<Opened, RpcError> {
     let mut roots = vec![directory("cwd", &params.cwd)?];
     for (i, path) in params.additional_directories.iter().enumerate() {
         roots.push(directory(&format!("additionalDirectories[{i}]"), path)?);
@@ -43,7 +48,7 @@ pub fn open(id: &SessionId, params: &NewSession, context: &Context) -> Result<Op
         .with_flags(context.flags);
     config.warnings.iter().for_each(|warning| log::warn!("{warning}"));
     let resolved = settings::resolve_model(&context.environment, &params.cwd, context.user_folder.as_deref())
-        .map_err(|error| llm_error(&error))?;
+        .map_err(|error| llm_error(&error, client, context))?;
     resolved.warnings.iter().for_each(|warning| log::warn!("{warning}"));
     let settings = config.session;
     let hidden = if settings.pass_keys { Vec::new() } else { resolved.hidden_variables };
@@ -91,13 +96,24 @@ fn directory(field: &str, path: &Path) -> Result<PathBuf, RpcError> {
     }
 }
 
-fn llm_error(error: &LlmError) -> RpcError {
+fn llm_error(error: &LlmError, client: ClientCapabilities, context: &Context) -> RpcError {
+    let login = if client.has_login() {
+        format!("Choose \u{201c}{LOGIN_NAME}\u{201d} in this editor")
+    } else {
+        format!("Run `{} --login` in a terminal", shell_word(&context.program.to_string_lossy()))
+    };
     match error {
         LlmError::Missing { missing, .. } => {
-            RpcError::auth_required(error.to_string()).with_data(json!({ "missing": missing }))
+            RpcError::auth_required(error.with_login(&login)).with_data(json!({ "missing": missing }))
         }
         LlmError::Broken(_) => RpcError::internal(error.to_string()),
     }
+}
+
+/// As a shell takes it for one word.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@".contains(c);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn workspace(

@@ -81,7 +81,9 @@ fn serve(busy: &Busy, context: &Context) -> Farewell {
                 let result = json!({ "modeId": mode_id });
                 answer(job, Ok(result));
             }
-            Work::Open(_) => answer::<()>(job, Err(RpcError::invalid_request("the session is open already"))),
+            Work::Open(..) => {
+                answer::<()>(job, Err(RpcError::invalid_request("the session is open already")))
+            }
             Work::Close | Work::End => {
                 drop(session); // its commands end before the answer
                 job.after = Phase::Closing;
@@ -102,7 +104,7 @@ fn answer<T: serde::Serialize>(job: Job<'_>, result: Result<T, RpcError>) {
 
 fn open(busy: &Busy, context: &Context, work: &Work) -> Result<Opened, RpcError> {
     match work {
-        Work::Open(params) => opening::open(&busy.id, params, context),
+        Work::Open(params, client) => opening::open(&busy.id, params, *client, context),
         _ => Err(RpcError::internal("Internal error: a session begins with its opening")),
     }
 }

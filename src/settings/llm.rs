@@ -22,7 +22,8 @@ pub struct Resolved {
     pub notice: Option<String>,
 }
 
-/// Why there is no model to talk to. `Display` is the message of the JSON-RPC error.
+/// Why there is no model to talk to. `Display` is the message of the JSON-RPC error; see also
+/// [`with_login`](Self::with_login).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LlmError {
     /// Something was not set anywhere it counts (`-32000`).
@@ -40,16 +41,8 @@ impl fmt::Display for LlmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { provider, missing } => {
-                let variables: Vec<String> =
-                    missing.iter().map(|name| format!("{provider}_{}", name.to_ascii_uppercase())).collect();
-                write!(
-                    f,
-                    "No usable model configuration for provider {provider}: missing {}. Set {} in the environment Bob \
-                     is started with (LLM_PROVIDER chooses another provider; LLM_PROVIDER=DEMO needs none of these) \
-                     and start the session again",
-                    missing.join(", "),
-                    variables.join(", "),
-                )
+                let missing = missing.join(", ");
+                write!(f, "No usable model configuration for provider {provider}: missing {missing}")
             }
             Self::Broken(why) => write!(f, "LLM configuration error: {why}"),
         }
@@ -57,6 +50,20 @@ impl fmt::Display for LlmError {
 }
 
 impl std::error::Error for LlmError {}
+
+impl LlmError {
+    /// It with what to do about it: `login` says how to log in, in the imperative and without a full stop.
+    pub fn with_login(&self, login: &str) -> String {
+        let Self::Missing { provider, missing } = self else { return self.to_string() };
+        let variables: Vec<String> =
+            missing.iter().map(|name| format!("{provider}_{}", name.to_ascii_uppercase())).collect();
+        format!(
+            "{self}. {login}, or set {} in the environment Bob is started with (LLM_PROVIDER chooses another \
+             provider; LLM_PROVIDER=DEMO needs none of these), and start the session again",
+            variables.join(", ")
+        )
+    }
+}
 
 /// A session's model configuration, a snapshot that never changes under it.
 #[derive(Clone, Debug)]

@@ -90,7 +90,8 @@ fn sync(folder: &Path) {
 
 /// Whether the file could be written: into the folder, or, where there is none, into the nearest above it.
 pub fn is_writable(user_folder: &Path) -> bool {
-    let there = user_folder.ancestors().find(|folder| folder.symlink_metadata().is_ok());
+    let Ok(absolute) = std::path::absolute(user_folder) else { return false };
+    let there = absolute.ancestors().find(|folder| folder.symlink_metadata().is_ok());
     let may_write = |folder| accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS);
     there.is_some_and(|folder| folder.is_dir() && may_write(folder).is_ok())
 }

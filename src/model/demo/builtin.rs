@@ -14,7 +14,8 @@ Try one of these:\n\
 - `write FILE TEXT` writes one\n\
 - `edit FILE` changes its first line\n\
 - `run COMMAND` runs a command\n\n\
-To talk to a real model, set LLM_PROVIDER and that provider's key, URL and model.\n";
+To talk to a real model, run `bob --login` in a terminal, or set LLM_PROVIDER and that provider's key, URL \
+and model.\n";
 
 /// What may stand around a file's name in a prompt.
 const QUOTES: [char; 5] = ['`', '"', '\'', ',', ';'];
