@@ -13,6 +13,7 @@
 
 pub mod checker;
 pub mod client;
+pub mod command;
 pub mod matching;
 pub mod model_server;
 pub mod openai;

@@ -1,0 +1,99 @@
+//! A key is in `llm.json` and in the header that carries it, and nowhere else.
+mod support;
+
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::client::{Launch, Permission};
+use support::command::User;
+use support::model_server::{Answer, ModelServer};
+use support::{openai, write_file};
+
+const KEY: &str = "sk-0123456789abcdefghij";
+
+/// All regular files below a folder whose bytes hold the key.
+fn holders(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(holders(&path));
+        } else if path.is_file() && holds_key(&fs::read(&path).unwrap()) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn holds_key(bytes: &[u8]) -> bool {
+    bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes())
+}
+
+fn refusal() -> Answer {
+    openai::refuse(401, &format!("Incorrect API key provided: {KEY}."))
+}
+
+#[test]
+fn a_login_and_a_check_leave_the_key_in_the_login_file_alone() {
+    let server = ModelServer::with([refusal(), refusal(), refusal()]);
+    let user = User::new();
+    let trace = [("BOB_LOG", "trace"), ("RUST_LOG", "trace")];
+    let input = format!("1\n{KEY}\n{}\ntest-model\n\n\n", server.base_url());
+    let login = user.run(&["--login"], &trace, &input);
+    assert_eq!(login.code, Some(0), "{login:?}");
+    let check = user.run(&["--check"], &trace, "");
+    assert_eq!(check.code, Some(1), "{check:?}");
+    for ended in [&login, &check] {
+        assert!(!holds_key(format!("{ended:?}").as_bytes()), "{ended:?}");
+    }
+    assert_eq!(holders(user.place()), [user.login_file()]);
+}
+
+#[test]
+fn a_server_tells_nobody_the_key_however_much_it_logs() {
+    let in_environment = |launch: Launch, base_url: &str| {
+        launch
+            .env("OPENAI_API_KEY", KEY)
+            .env("OPENAI_BASE_URL", base_url)
+            .env("OPENAI_MODEL", "m")
+            .env("COPY", KEY)
+    };
+    let in_login_file = |launch: Launch, base_url: &str| {
+        let login = json!({"provider": "OPENAI", "api_key": KEY, "base_url": base_url, "model": "m"});
+        write_file(launch.home(), ".bob/llm.json", login.to_string());
+        launch
+    };
+    type Place<'a> = &'a dyn Fn(Launch, &str) -> Launch;
+    for (place, expected) in [(&in_environment as Place<'_>, 0), (&in_login_file, 1)] {
+        let server = ModelServer::start();
+        let launch = Launch::with_args(["--acp", "-v", "--mode", "full-access", "--log-file", "log.txt"]);
+        let mut client = place(launch, &server.base_url()).env("BOB_LOG", "trace").start();
+        let session = client.open();
+        client.permission(Permission::Select("allow"));
+        let environment = json!({"command": "env; cat /proc/self/environ"});
+        server.push(openai::call([("call_1", "bash", environment)]));
+        server.push(openai::say("done"));
+        let turn = client.prompt(&session, "hi");
+        assert_eq!(turn.stop_reason(), "end_turn");
+        server.push(refusal());
+        let failed = client.prompt(&session, "again");
+        assert!(
+            failed.response["error"]["message"].as_str().unwrap().contains("401"),
+            "{:?}",
+            failed.response
+        );
+        client.finish();
+        for request in server.requests() {
+            assert!(!holds_key(&request.raw), "a command saw it");
+            assert_eq!(request.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+        }
+        for updates in [&turn.updates, &failed.updates] {
+            assert!(!holds_key(format!("{updates:?}").as_bytes()), "{updates:?}");
+        }
+        assert!(!holds_key(failed.response.to_string().as_bytes()), "{:?}", failed.response);
+        assert!(!holds_key(client.wait_stderr().as_bytes()), "{}", client.stderr());
+        let holders = [client.home(), &client.cwd()].map(holders).concat();
+        assert_eq!(holders.len(), expected, "{holders:?}");
+        assert!(fs::metadata(client.cwd().join("log.txt")).unwrap().len() > 0);
+    }
+}
