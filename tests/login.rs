@@ -1,4 +1,5 @@
 //! `bob --login`, with answers from a pipe and in a terminal.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod support;
 
 use rustix::process::Signal;

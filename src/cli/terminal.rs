@@ -181,3 +181,29 @@ impl Drop for Silence<'_> {
         let _ = termios::tcsetattr(self.terminal, how, &self.before); // gone: nothing to restore
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pty::{OpenptFlags, openpt};
+    use std::os::fd::AsFd;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn a_panic_leaves_no_silent_terminal() {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let echoes = || termios::tcgetattr(&terminal).unwrap().local_modes.contains(LocalModes::ECHO);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _silence = Silence::begin(terminal.as_fd()).expect("it is a terminal");
+            assert!(!echoes());
+            std::panic::resume_unwind(Box::new("asked to"));
+        }));
+        assert!(panicked.is_err() && echoes());
+    }
+
+    #[test]
+    fn a_pipe_is_no_terminal() {
+        let (reader, _writer) = io::pipe().unwrap();
+        assert!(Silence::begin(reader.as_fd()).is_none());
+    }
+}

@@ -73,8 +73,9 @@ pub fn write(user_folder: &Path, login: &Login) -> io::Result<()> {
 /// # Errors
 /// It is there and can't be removed.
 pub fn remove(user_folder: &Path) -> io::Result<()> {
+    use io::ErrorKind::{NotADirectory, NotFound};
     match fs::remove_file(path(user_folder)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(()),
         Err(error) => Err(error),
         Ok(()) => {
             sync(user_folder);

@@ -341,8 +341,14 @@ mod tests {
         folders.misses(&OPENAI[..2], &["model"]);
         folders.misses(&OPENAI[..1], &["base_url", "model"]);
         Folders::new().dotenv("OPENAI_MODEL=m").misses(&[], &["api_key", "base_url"]);
-        let message = folders.resolve(&OPENAI[1..2]).unwrap_err().to_string();
-        for word in ["OPENAI", "api_key, model", "OPENAI_API_KEY, OPENAI_MODEL", "LLM_PROVIDER=DEMO"] {
+        let message = folders.resolve(&OPENAI[1..2]).unwrap_err().with_login("Log in");
+        for word in [
+            "model. Log in, or set ",
+            "OPENAI",
+            "api_key, model",
+            "OPENAI_API_KEY, OPENAI_MODEL",
+            "LLM_PROVIDER=DEMO",
+        ] {
             assert!(message.contains(word), "{message}");
         }
         assert!(!message.contains("base_url"), "{message}");
