@@ -286,7 +286,7 @@ mod tests {
         ] {
             assert_eq!(format(setting(name)), Ok(expected));
         }
-        ["gemini", "Anthropic-Messages", "anthropic"].iter().for_each(|text| refused(text, format));
+        ["gemini", "Anthropic-Messages"].iter().for_each(|text| refused(text, format));
     }
 
     #[test]
