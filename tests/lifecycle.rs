@@ -572,15 +572,20 @@ fn two_bobs_live_side_by_side() {
 fn a_session_that_panics_frees_itself_and_answers() {
     use bob::session::busy::{Busy, Item, Phase, Refused, Work};
     use bob::session::gate::Gate;
-    use bob::session::{ClientCapabilities, NewSession};
+    use bob::session::{ClientCapabilities, OpenParams, Opening, Origin};
     use bob::wire::acp::SessionId;
     use bob::wire::jsonrpc::Id;
     use bob::wire::outbox::{AtDeadline, Outbox};
 
     let outbox = Outbox::new(1 << 10);
     let id = Id::Number("7".into());
-    let asked = NewSession { cwd: "/".into(), additional_directories: vec![], mcp_servers: vec![] };
-    let opening = Work::Open(asked, ClientCapabilities::default());
+    let asked = OpenParams { cwd: "/".into(), additional_directories: vec![], mcp_servers: vec![] };
+    let opening = Opening {
+        params: asked,
+        client: ClientCapabilities::default(),
+        origin: Origin::New { named: false },
+    };
+    let opening = Work::Open(opening);
     let reply = outbox.open(id.clone(), AtDeadline::Error);
     let session = SessionId::parse("s").expect("a good id");
     let busy = Busy::new(session, Gate::new(false), false, Item::new(opening, reply));

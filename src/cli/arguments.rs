@@ -17,6 +17,8 @@ usage: bob --acp [options]      serve one client on stdin and stdout
   --acp, -acp       ACP: JSON-RPC, one message a line; --stdio may follow
   --script [ID]     for heredocs: the first session/new is called ID (default: script),
                     prompts line up, the end of input lets them finish
+  --resume [ID]     the first session/new continues a saved session of its folder: the newest, or
+                    the one whose id is ID or begins so
   --mode ID         permission mode of new sessions: ask (default), full-access
   --config FILE     read in place of ~/.bob/config.json
   -C DIR            change to DIR first
@@ -47,6 +49,8 @@ pub enum Command {
 pub struct Arguments {
     /// `--script [ID]`.
     pub script: Option<SessionId>,
+    /// `--resume [ID]`.
+    pub resume: Option<Option<String>>,
     /// `--mode ID`.
     pub mode: Option<Mode>,
     /// `--config FILE`.
@@ -68,6 +72,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
     let (mut acp, mut stdio, mut login, mut check) = (false, false, false, false);
     let mut parsed = Arguments {
         script: None,
+        resume: None,
         mode: None,
         config_file: None,
         directory: None,
@@ -88,6 +93,11 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
                     value.take().or_else(|| typed.next_if(|next| !next.as_encoded_bytes().starts_with(b"-")));
                 parsed.script = Some(script_id(id)?);
             }
+            "--resume" => {
+                let id =
+                    value.take().or_else(|| typed.next_if(|next| !next.as_encoded_bytes().starts_with(b"-")));
+                parsed.resume = Some(id.map(|id| id.to_string_lossy().into_owned()));
+            }
             "--acp" | "-acp" => acp = true,
             "--stdio" => stdio = true,
             "--login" => login = true,
@@ -105,11 +115,14 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, S
     match (login, check, acp) {
         // A client may add it to the arguments it starts the server with.
         (true, ..) => Ok(Command::Login(parsed)),
-        (_, true, false) if !stdio && parsed.script.is_none() => Ok(Command::Check(parsed)),
+        (_, true, false) if !stdio && parsed.script.is_none() && parsed.resume.is_none() => {
+            Ok(Command::Check(parsed))
+        }
         (_, true, _) => Err("--check does not go with a server's arguments".into()),
         (_, _, true) => Ok(Command::Serve(parsed)),
         _ if stdio => Err("--stdio goes with --acp".into()),
         _ if parsed.script.is_some() => Err("--script goes with --acp".into()),
+        _ if parsed.resume.is_some() => Err("--resume goes with --acp".into()),
         _ => Err("nothing to do: --acp starts the server, --login chooses a model".into()),
     }
 }
@@ -178,6 +191,7 @@ mod tests {
             ("", "--acp"),
             ("--stdio", "--stdio goes with"),
             ("--script", "--script goes with"),
+            ("--resume", "--resume goes with"),
             ("--acp --nonsense", "--nonsense"),
             ("--acp extra", "extra"),
             ("--acp --script a/b", "a/b"),

@@ -114,6 +114,7 @@ fn serve(arguments: Arguments) -> Result<u8, String> {
         config_file: arguments.config_file.as_deref().map(existing).transpose()?,
         flags: Flags { mode: arguments.mode, script: arguments.script.is_some() },
         script: arguments.script,
+        resume: arguments.resume,
         log_level: arguments.log_level,
         log_file: arguments.log_file.as_deref().map(open_log).transpose()?,
     };

@@ -1,11 +1,10 @@
 //! The session table and the handshake. It routes, and never waits but for its own inbox.
 use crate::server::errands::{Errand, Errands};
-use crate::server::ids;
 use crate::server::inbox::Event;
 use crate::server::requests::{Client, Incoming, Request};
 use crate::server::{Server, handshake};
-use crate::session::busy::{Busy, Item, Refused, Work, declined};
-use crate::session::{ClientCapabilities, Ended, HowEnded, NewSession, worker};
+use crate::session::busy::{Busy, Item, Phase, Refused, Work, declined};
+use crate::session::{self, ClientCapabilities, Ended, HowEnded, OpenParams, Opening, Origin, ids, worker};
 use crate::text::clean;
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::{Id, RpcError};
@@ -18,11 +17,17 @@ use std::sync::Arc;
 pub struct Dispatcher {
     server: Arc<Server>,
     table: HashMap<SessionId, Entry>,
+    /// Other names of sessions in the table: a session that continues a saved one goes by that one's, too.
+    aliases: HashMap<SessionId, SessionId>,
     errands: Errands,
     /// What `initialize` told; `None` before it.
     client: Option<ClientCapabilities>,
     /// What `--script` calls the first session, until one bears it.
     script: Option<SessionId>,
+    /// What `--resume` wants the first session to continue, until one was opened with it.
+    resume: Option<Option<String>>,
+    /// Who was given it.
+    resuming: Option<SessionId>,
     ending: Ending,
 }
 
@@ -54,8 +59,18 @@ enum Ending {
 
 impl Dispatcher {
     /// Knows no session yet.
-    pub fn new(server: Arc<Server>, script: Option<SessionId>, errands: Errands) -> Self {
-        Self { server, table: HashMap::new(), errands, client: None, script, ending: Ending::No }
+    pub fn new(server: Arc<Server>, errands: Errands) -> Self {
+        Self {
+            table: HashMap::new(),
+            aliases: HashMap::new(),
+            errands,
+            client: None,
+            script: server.script.clone(),
+            resume: server.resume.clone().filter(|_| server.context.process.save_sessions),
+            resuming: None,
+            ending: Ending::No,
+            server,
+        }
     }
 
     /// Until the end has begun and every worker is gone.
@@ -63,7 +78,7 @@ impl Dispatcher {
         while self.ending == Ending::No || self.table.values().any(|entry| !matches!(entry, Entry::Failed)) {
             match self.server.inbox.next() {
                 Event::Line(incoming, _) => self.line(incoming),
-                Event::Ended(ended) => self.ended(ended),
+                Event::Session(event) => self.session(event),
                 Event::LastLine => self.end_all(Ending::WhenDone),
                 Event::Shutdown => self.end_all(Ending::Now),
             }
@@ -96,6 +111,19 @@ impl Dispatcher {
         }
     }
 
+    fn session(&mut self, event: session::Event) {
+        match event {
+            session::Event::AlsoKnownAs { id, saved } => drop(self.aliases.insert(saved, id)),
+            session::Event::Unsynced(unsynced) => self.errands.give(Errand::Sync(unsynced)),
+            session::Event::Ended(ended) => self.ended(ended),
+        }
+    }
+
+    /// The name under which a session stands in the table.
+    fn key(&self, id: &SessionId) -> SessionId {
+        self.aliases.get(id).unwrap_or(id).clone()
+    }
+
     fn open(&self, id: Id, at_deadline: AtDeadline) -> Option<Reply> {
         self.server.context.outbox.open(id, at_deadline)
     }
@@ -109,6 +137,7 @@ impl Dispatcher {
             let error = RpcError::invalid_request("Invalid request: a request with this id is still open");
             return self.server.context.outbox.reply_to_nobody(&error.with_data(json!({ "id": id })));
         };
+        let request = request.and_then(|request| self.known(method, request));
         match request {
             _ if self.ending == Ending::Now => reply.declined(at_deadline),
             Err(error) if error.is_method_not_found() => reply.err(&error),
@@ -118,6 +147,18 @@ impl Dispatcher {
             }
             Err(error) => reply.err(&error),
             Ok(request) => self.route(request, reply),
+        }
+    }
+
+    /// Without saved sessions there are no methods for them.
+    fn known(&self, method: &str, request: Request) -> Result<Request, RpcError> {
+        match request {
+            Request::Load { .. } | Request::List { .. } | Request::Delete(_)
+                if !self.server.context.process.save_sessions =>
+            {
+                Err(RpcError::method_not_found(method))
+            }
+            request => Ok(request),
         }
     }
 
@@ -134,6 +175,12 @@ impl Dispatcher {
             Request::Authenticate => reply.ok(&json!({})),
             Request::Logout => self.errands.give(Errand::Logout(reply)),
             Request::NewSession(params) => self.new_session(params, reply),
+            Request::Load { id, params, replay } => {
+                let work = Work::Open(self.opening(params, Origin::Saved { replay }));
+                self.hand_over(Waiting { id, work, reply });
+            }
+            Request::List { cwd, cursor } => self.errands.give(Errand::List { cwd, cursor, reply }),
+            Request::Delete(id) => self.hand_over(Waiting { id, work: Work::Delete, reply }),
             Request::Prompt(id, prompt) => self.hand_over(Waiting { id, work: Work::Prompt(prompt), reply }),
             Request::SetMode(id, mode) => self.hand_over(Waiting { id, work: Work::SetMode(mode), reply }),
             Request::Close(id) => self.hand_over(Waiting { id, work: Work::Close, reply }),
@@ -145,60 +192,114 @@ impl Dispatcher {
         }
     }
 
-    fn new_session(&mut self, params: NewSession, reply: Reply) {
+    fn opening(&self, params: OpenParams, origin: Origin) -> Opening {
+        Opening { params, client: self.client.unwrap_or_default(), origin }
+    }
+
+    fn new_session(&mut self, params: OpenParams, reply: Reply) {
+        let free = |id: &SessionId| !self.table.contains_key(id) && !self.aliases.contains_key(id);
+        let named = self.script.take_if(|id| free(id));
+        let origin = match self.resume.take() {
+            Some(wanted) => Origin::Resume(wanted),
+            None => Origin::New { named: named.is_some() },
+        };
+        let id = named.unwrap_or_else(|| ids::new_session_id(free));
+        if matches!(origin, Origin::Resume(_)) {
+            self.resuming = Some(id.clone());
+        }
+        self.start(&id, self.opening(params, origin), reply);
+    }
+
+    /// Begins a session with its opening.
+    fn start(&mut self, id: &SessionId, opening: Opening, reply: Reply) {
         let limit = self.server.context.process.sessions;
         if self.table.len() >= limit {
+            self.give_back(id);
             return reply.err(&RpcError::invalid_request(format!("too many sessions: {limit} are live")));
         }
-        let free = |id: &SessionId| !self.table.contains_key(id);
-        let id = self.script.take_if(|id| free(id)).unwrap_or_else(|| ids::new_session_id(free));
-        let opening = Item::new(Work::Open(params, self.client.unwrap_or_default()), Some(reply));
+        let opening = Item::new(Work::Open(opening), Some(reply));
         let context = &self.server.context;
         let busy = Arc::new(Busy::new(id.clone(), context.gate.clone(), context.process.queue, opening));
         if let Err(error) = worker::spawn(busy.clone(), context.clone()) {
             let error = RpcError::internal(format!("Internal error: no thread for a session: {error}"));
             busy.left().into_iter().filter_map(|item| item.reply).for_each(|reply| reply.err(&error));
-            return;
+            return self.give_back(id);
         }
         self.table.insert(id.clone(), Entry::Open(busy));
         if self.ending != Ending::No {
-            self.end(&id); // asked for before the last line, seen behind it
+            self.end(id); // asked for before the last line, seen behind it
+        }
+    }
+
+    /// What only the first session gets, another may have: this one was not opened.
+    fn give_back(&mut self, id: &SessionId) {
+        if self.server.script.as_ref() == Some(id) {
+            self.script = Some(id.clone());
+        }
+        if self.resuming.take_if(|resuming| resuming == id).is_some() {
+            self.resume.clone_from(&self.server.resume);
         }
     }
 
     /// Gives a request to its session's worker.
     fn hand_over(&mut self, Waiting { id, work, reply }: Waiting) {
-        let busy = match self.table.get_mut(&id) {
-            None => return reply.err(&RpcError::unknown_session(id.as_str())),
-            Some(Entry::Failed) if matches!(work, Work::Close) => {
-                self.table.remove(&id);
+        let key = self.key(&id);
+        let (busy, work) = match (self.table.get_mut(&key), work) {
+            (Some(Entry::Ending(_, waiting)), work) => return waiting.push(Waiting { id, work, reply }),
+            (Some(Entry::Open(busy)), Work::Open(_)) if busy.phase() == Phase::Live => {
+                let error = RpcError::invalid_request(format!("session {id} is open on this connection"));
+                return reply.err(&error.with_data(json!({ "sessionId": id })));
+            }
+            (Some(Entry::Open(busy)), Work::Delete) => {
+                let busy = busy.clone();
+                return self.close_to_delete(key, busy, Waiting { id, work: Work::Delete, reply });
+            }
+            (Some(Entry::Open(busy)), work) => (busy.clone(), work),
+            (entry, Work::Open(opening)) => {
+                if entry.is_some() {
+                    self.forget(&key); // a failed one is closed by being loaded again
+                }
+                return self.start(&id, opening, reply);
+            }
+            (_, Work::Delete) => {
+                self.forget(&key);
+                return self.errands.give(Errand::Delete(id, reply));
+            }
+            (Some(Entry::Failed), Work::Close) => {
+                self.forget(&key);
                 return reply.ok(&json!({}));
             }
-            Some(Entry::Failed) => {
+            (Some(Entry::Failed), _) => {
                 return reply.err(&RpcError::internal("Internal error: this session failed; load it again"));
             }
-            Some(Entry::Ending(_, waiting)) => return waiting.push(Waiting { id, work, reply }),
-            Some(Entry::Open(busy)) => busy.clone(),
+            (None, _) => return reply.err(&RpcError::unknown_session(id.as_str())),
         };
         let closing = matches!(work, Work::Close);
         if closing {
             self.cancel(&id, None);
         }
         match busy.accept(Item::new(work, Some(reply))) {
-            Ok(()) if closing => drop(self.table.insert(id, Entry::Ending(busy, Vec::new()))),
+            Ok(()) if closing => drop(self.table.insert(key, Entry::Ending(busy, Vec::new()))),
             Ok(()) => {}
             Err((refused, Item { work, reply: Some(reply), .. })) => {
-                self.refuse(refused, busy, Waiting { id, work, reply });
+                self.refuse(refused, key, busy, Waiting { id, work, reply });
             }
             Err((_, Item { reply: None, .. })) => {}
         }
     }
 
-    fn refuse(&mut self, refused: Refused, busy: Arc<Busy>, request: Waiting) {
+    /// A live session is closed first; whoever asks for it meanwhile waits behind the delete.
+    fn close_to_delete(&mut self, key: SessionId, busy: Arc<Busy>, delete: Waiting) {
+        self.cancel(&key, None);
+        drop(busy.accept(Item::new(Work::Close, None))); // refused only if it is ending anyway
+        self.table.insert(key, Entry::Ending(busy, vec![delete]));
+    }
+
+    fn refuse(&mut self, refused: Refused, key: SessionId, busy: Arc<Busy>, request: Waiting) {
         let id = &request.id;
         let why = match (refused, &request.work) {
             (Refused::Ending, _) => {
-                self.table.insert(id.clone(), Entry::Ending(busy, vec![request]));
+                self.table.insert(key, Entry::Ending(busy, vec![request]));
                 return;
             }
             (Refused::Full, _) => format!("session {id} has too much waiting"),
@@ -212,7 +313,8 @@ impl Dispatcher {
     /// Ends every prompt of a session accepted before, or the one of that request id, also those that wait for an
     /// opening or a close. What had not begun is answered here and now. False: no such session.
     fn cancel(&mut self, session: &SessionId, id: Option<&Id>) -> bool {
-        let unbegun: Vec<(Work, Reply)> = match self.table.get_mut(session) {
+        let key = self.key(session);
+        let unbegun: Vec<(Work, Reply)> = match self.table.get_mut(&key) {
             None => return false,
             Some(Entry::Failed) => return true,
             Some(Entry::Open(busy)) => unbegun(busy, id),
@@ -258,12 +360,11 @@ impl Dispatcher {
     }
 
     fn ended(&mut self, Ended { id, how, last }: Ended) {
-        let was = self.table.remove(&id);
-        if how == HowEnded::NotOpened && self.server.script.as_ref() == Some(&id) {
-            self.script = Some(id.clone()); // the next one may bear it
-        }
-        if how == HowEnded::Failed {
-            self.table.insert(id, Entry::Failed);
+        let was = self.forget(&id);
+        match how {
+            HowEnded::NotOpened => self.give_back(&id),
+            HowEnded::Failed => drop(self.table.insert(id, Entry::Failed)),
+            HowEnded::Closed => {}
         }
         for (reply, answer) in last {
             match answer {
@@ -274,6 +375,12 @@ impl Dispatcher {
         if let Some(Entry::Ending(_, waiting)) = was {
             waiting.into_iter().for_each(|request| self.hand_over(request));
         }
+    }
+
+    /// Takes a session out of the table, with all its names.
+    fn forget(&mut self, key: &SessionId) -> Option<Entry> {
+        self.aliases.retain(|_, name| name != key);
+        self.table.remove(key)
     }
 
     fn sessions(&self) -> Vec<SessionId> {

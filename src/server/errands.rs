@@ -1,10 +1,14 @@
 //! Disk work that the dispatcher does not wait for and that belongs to no session: one thread, in order.
+use crate::files::Unsynced;
 use crate::session::Context;
+use crate::session::store::{DeleteError, Index};
 use crate::settings::login_file;
+use crate::wire::acp::{ListSessionsResponse, SessionId};
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::outbox::Reply;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use serde_json::json;
+use std::path::{Path, PathBuf};
 
 /// Errands that may wait.
 const BOUND: usize = 64;
@@ -13,6 +17,19 @@ const BOUND: usize = 64;
 pub enum Errand {
     /// `logout`: the login file is removed.
     Logout(Reply),
+    /// `session/list`.
+    List {
+        /// Only of this folder.
+        cwd: Option<PathBuf>,
+        /// Where the last page ended.
+        cursor: Option<String>,
+        /// Its answer.
+        reply: Reply,
+    },
+    /// `session/delete` of one that is not live.
+    Delete(SessionId, Reply),
+    /// What was written is made to last.
+    Sync(Unsynced),
 }
 
 /// Where errands are given. The thread ends with the last of them once this is dropped.
@@ -27,9 +44,12 @@ impl Errands {
 
     /// Never waits: what there is no room for is refused.
     pub fn give(&self, errand: Errand) {
-        if let Err(refused) = self.0.try_send(errand) {
-            let Errand::Logout(reply) = refused.into_inner();
-            reply.err(&RpcError::invalid_request("too much is waiting for the disk: try again"));
+        let Err(refused) = self.0.try_send(errand) else { return };
+        match refused.into_inner() {
+            Errand::Logout(reply) | Errand::List { reply, .. } | Errand::Delete(_, reply) => {
+                reply.err(&RpcError::invalid_request("too much is waiting for the disk: try again"));
+            }
+            Errand::Sync(_) => {} // it is written; the next turn's makes it last
         }
     }
 }
@@ -39,7 +59,40 @@ pub fn run(given: &Receiver<Errand>, context: &Context) {
     for errand in given {
         match errand {
             Errand::Logout(reply) => logout(context, reply),
+            Errand::List { cwd, cursor, reply } => list(context, cwd.as_deref(), cursor.as_deref(), reply),
+            Errand::Delete(id, reply) => delete(context, &id, reply),
+            Errand::Sync(unsynced) => sync(unsynced),
         }
+    }
+}
+
+fn list(context: &Context, cwd: Option<&Path>, cursor: Option<&str>, reply: Reply) {
+    let index = context.user_folder.as_ref().map(Index::of_user);
+    let page = index.map_or_else(|| Ok(ListSessionsResponse::default()), |index| index.list(cwd, cursor));
+    match page {
+        Ok(page) => reply.ok(&page),
+        Err(error) => reply.err(&RpcError::invalid_params("cursor", &error.to_string())),
+    }
+}
+
+fn delete(context: &Context, id: &SessionId, reply: Reply) {
+    let index = context.user_folder.as_ref().map(Index::of_user);
+    match index.map_or(Ok(()), |index| index.delete(id)) {
+        Ok(()) => reply.ok(&json!({})),
+        Err(error) => {
+            let data = json!({ "sessionId": id, "error": error.to_string() });
+            let refused = match error {
+                DeleteError::Locked => RpcError::invalid_request(format!("session {id} is {error}")),
+                DeleteError::Failed(_) => RpcError::internal(format!("Internal error: {error}")),
+            };
+            reply.err(&refused.with_data(data));
+        }
+    }
+}
+
+fn sync(unsynced: Unsynced) {
+    if let Err(error) = unsynced.sync() {
+        log::warn!("a session file may not outlast a power cut: {error}");
     }
 }
 

@@ -16,6 +16,13 @@ pub fn result(client: ClientCapabilities, context: &Context) -> Value {
         },
         "authMethods": auth_methods(client, &context.program),
     });
+    if context.process.save_sessions {
+        let capabilities = &mut result["agentCapabilities"];
+        capabilities["loadSession"] = true.into();
+        for method in ["list", "resume", "delete"] {
+            capabilities["sessionCapabilities"][method] = json!({});
+        }
+    }
     if context.keeps_logins {
         result["agentCapabilities"]["auth"] = json!({ "logout": {} });
     }

@@ -1,7 +1,7 @@
 //! The dispatcher's inbox: one queue, so that an event sent before a reply is seen before what the client does about
 //! that reply. Bounded in bytes for the reader; the program's own events always fit.
 use crate::server::requests::Incoming;
-use crate::session::Ended;
+use crate::session;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 
@@ -14,8 +14,8 @@ pub enum Event {
     Line(Incoming, usize),
     /// The client has said its last word, and is owed all the same what it asked for (`--script`).
     LastLine,
-    /// A worker is gone.
-    Ended(Ended),
+    /// A session's worker has something to tell.
+    Session(session::Event),
     /// The process ends.
     Shutdown,
 }

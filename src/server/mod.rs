@@ -6,7 +6,6 @@
 pub mod dispatcher;
 pub mod errands;
 pub mod handshake;
-pub mod ids;
 pub mod inbox;
 pub mod logging;
 pub mod reader;
@@ -46,6 +45,8 @@ pub struct Options {
     pub flags: Flags,
     /// `--script [ID]`.
     pub script: Option<SessionId>,
+    /// `--resume [ID]`.
+    pub resume: Option<Option<String>>,
     /// `-v`, `-q`.
     pub log_level: LevelFilter,
     /// `--log-file`, opened.
@@ -64,6 +65,8 @@ pub struct Server {
     pub log: Log,
     /// `--script [ID]`.
     pub script: Option<SessionId>,
+    /// `--resume [ID]`.
+    pub resume: Option<Option<String>>,
 }
 
 /// Serves one client over stdin and stdout, until its input ends or a signal comes. Gives the exit code.
@@ -88,10 +91,8 @@ pub fn run(options: Options) -> io::Result<u8> {
     // Those on a message's way first: the editor waits for its first answer.
     let watched = stdout.try_clone()?;
     let writer = pillar("writer", &server, move |server| write(server, stdout))?;
-    let script = server.script.clone();
     let (errands, given) = Errands::new();
-    let dispatcher =
-        pillar("dispatcher", &server, |server| Dispatcher::new(server.clone(), script, errands).run())?;
+    let dispatcher = pillar("dispatcher", &server, |server| Dispatcher::new(server.clone(), errands).run())?;
     // Never joined: it may sit in a read for ever.
     pillar("reader", &server, |server| reader::read(server, io::stdin()))?;
     let errands_thread = pillar("errands", &server, move |server| errands::run(&given, &server.context))?;
@@ -112,7 +113,7 @@ pub fn run(options: Options) -> io::Result<u8> {
 }
 
 fn assemble(options: Options, waker: UnixStream, log: Log) -> Arc<Server> {
-    let Options { environment, config_file, flags, script, .. } = options;
+    let Options { environment, config_file, flags, script, resume, .. } = options;
     let user_folder = environment.user_folder();
     let config_file = config_file.or_else(|| Some(user_folder.as_ref()?.join("config.json")));
     // A broken file is each session's error; the process goes on with the defaults.
@@ -135,11 +136,12 @@ fn assemble(options: Options, waker: UnixStream, log: Log) -> Arc<Server> {
         user_folder,
         config_file,
         flags,
-        ended: Box::new(move |ended| events.event(Event::Ended(ended))),
+        tell: Box::new(move |event| events.event(Event::Session(event))),
         calls: Counter::default(),
         messages: Counter::default(),
     };
-    Arc::new(Server { context: Arc::new(context), inbox, shutdown: Shutdown::new(waker), log, script })
+    let shutdown = Shutdown::new(waker);
+    Arc::new(Server { context: Arc::new(context), inbox, shutdown, log, script, resume })
 }
 
 fn write(server: &Server, mut stdout: File) {

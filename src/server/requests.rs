@@ -1,6 +1,6 @@
 //! A line of input as what it asks for: params are checked here, so that the dispatcher only routes.
 use crate::mcp;
-use crate::session::{ClientCapabilities, NewSession, Prompt};
+use crate::session::{ClientCapabilities, OpenParams, Prompt};
 use crate::tools;
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::{self, Id, Message, RpcError};
@@ -50,7 +50,25 @@ pub enum Request {
     /// `logout`.
     Logout,
     /// `session/new`.
-    NewSession(NewSession),
+    NewSession(OpenParams),
+    /// `session/load`, or `session/resume`, which tells nothing again.
+    Load {
+        /// Whose saved conversation.
+        id: SessionId,
+        /// As a new session's.
+        params: OpenParams,
+        /// Told to the client once more.
+        replay: bool,
+    },
+    /// `session/list`: a page of the saved sessions.
+    List {
+        /// Only of this folder.
+        cwd: Option<PathBuf>,
+        /// Where the last page ended.
+        cursor: Option<String>,
+    },
+    /// `session/delete`.
+    Delete(SessionId),
     /// `session/prompt`.
     Prompt(SessionId, Prompt),
     /// `session/set_mode`.
@@ -106,7 +124,11 @@ fn decode_request(method: &str, raw: Option<&RawValue>) -> Result<Request, RpcEr
         "initialize" => initialize(raw),
         "authenticate" => object_or_nothing(raw).map(|()| Request::Authenticate),
         "logout" => object_or_nothing(raw).map(|()| Request::Logout),
-        "session/new" => new_session(raw),
+        "session/new" => open_params(raw, true).map(Request::NewSession),
+        "session/load" => load(raw, true),
+        "session/resume" => load(raw, false),
+        "session/list" => list(raw),
+        "session/delete" => session_id(raw).map(Request::Delete),
         "session/prompt" => prompt(raw),
         "session/set_mode" => set_mode(raw),
         "session/close" => session_id(raw).map(Request::Close),
@@ -186,10 +208,27 @@ fn object_or_nothing(raw: Option<&RawValue>) -> Result<(), ParamError> {
     raw.map_or(Ok(()), |raw| object("params", raw))
 }
 
-fn new_session(raw: Option<&RawValue>) -> Result<Request, ParamError> {
+fn load(raw: Option<&RawValue>, replay: bool) -> Result<Request, ParamError> {
+    let [id] = params(raw, ["sessionId"])?;
+    let id = check_session_id(id)?;
+    Ok(Request::Load { id, params: open_params(raw, replay)?, replay })
+}
+
+fn list(raw: Option<&RawValue>) -> Result<Request, ParamError> {
+    let [cwd, cursor] = raw.map_or(Ok([None; 2]), |raw| params(Some(raw), ["cwd", "cursor"]))?;
+    let cwd = optional(cwd).map(|cwd| absolute("cwd", typed("cwd", cwd, "a string")?)).transpose()?;
+    let cursor = optional(cursor).map(|cursor| typed("cursor", cursor, "a string")).transpose()?;
+    Ok(Request::List { cwd, cursor })
+}
+
+fn open_params(raw: Option<&RawValue>, needs_servers: bool) -> Result<OpenParams, ParamError> {
     let [cwd, servers, directories] = params(raw, ["cwd", "mcpServers", "additionalDirectories"])?;
     let cwd = absolute("cwd", string("cwd", cwd)?)?;
-    let mcp_servers = mcp::check_servers(required("mcpServers", servers)?, tools::NAMES)?;
+    let mcp_servers = match optional(servers) {
+        None if needs_servers => return Err(ParamError::new("mcpServers", "missing")),
+        None => Vec::new(),
+        Some(servers) => mcp::check_servers(servers, tools::NAMES)?,
+    };
     let additional_directories = match optional(directories) {
         None => Vec::new(),
         Some(raw) => array("additionalDirectories", raw)?
@@ -201,7 +240,7 @@ fn new_session(raw: Option<&RawValue>) -> Result<Request, ParamError> {
             })
             .collect::<Result<_, _>>()?,
     };
-    Ok(Request::NewSession(NewSession { cwd, additional_directories, mcp_servers }))
+    Ok(OpenParams { cwd, additional_directories, mcp_servers })
 }
 
 fn absolute(field: &str, path: String) -> Result<PathBuf, ParamError> {

@@ -2,7 +2,7 @@
 //! runs, and its inbox. The inbox is the list of accepted prompts, so a cancel can take one out of its middle.
 use crate::cancel::CancelSource;
 use crate::session::gate::{Gate, Place};
-use crate::session::{ClientCapabilities, NewSession, Prompt, commands};
+use crate::session::{Opening, Origin, Prompt, commands};
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::Id;
 use crate::wire::outbox::{AtDeadline, Reply};
@@ -55,25 +55,29 @@ enum Kind {
     Turn,
     /// A prompt that is a slash command without a model call.
     Command,
+    /// May be cancelled, by its own id.
+    Load,
     Other,
 }
 
 impl Kind {
     fn is_prompt(self) -> bool {
-        self != Self::Other
+        matches!(self, Self::Turn | Self::Command)
     }
 }
 
 /// A request for a session.
 pub enum Work {
-    /// `session/new`: always the first.
-    Open(NewSession, ClientCapabilities),
+    /// `session/new`, `load` or `resume`: always the first.
+    Open(Opening),
     /// `session/prompt`.
     Prompt(Prompt),
     /// `session/set_mode`.
     SetMode(String),
     /// `session/close`.
     Close,
+    /// `session/delete`: waits for the end of a live session; never in an inbox.
+    Delete,
     /// The process ends.
     End,
 }
@@ -83,6 +87,7 @@ impl Work {
         match self {
             Self::Prompt(prompt) if commands::is_command(&prompt.text) => Kind::Command,
             Self::Prompt(_) => Kind::Turn,
+            Self::Open(Opening { origin: Origin::Saved { .. }, .. }) => Kind::Load,
             _ => Kind::Other,
         }
     }
@@ -152,7 +157,7 @@ impl State {
             Work::Close | Work::End => return None,
             Work::Prompt(_) if work.kind() == Kind::Turn => self.has_prompt(true),
             Work::SetMode(_) => self.has_prompt(false),
-            Work::Prompt(_) | Work::Open(..) => false,
+            Work::Prompt(_) | Work::Open(_) | Work::Delete => false,
         };
         let bytes: usize = self.inbox.iter().map(|item| item.work.bytes()).sum();
         let full = self.inbox.len() >= ITEMS || (bytes > 0 && bytes + work.bytes() > BYTES);
@@ -194,15 +199,22 @@ impl Busy {
         Ok(())
     }
 
-    /// Ends the prompts meant (`None`: every one; else the one of that id), and hands back what had not begun, for an
-    /// answer at once.
+    /// Ends the prompts meant (`None`: every one; else the one of that id, which may be a load), and hands back the
+    /// prompts that had not begun, for an answer at once. A load answers itself: the worker begins with it.
     pub fn cancel(&self, id: Option<&Id>) -> VecDeque<Item> {
         let mut state = self.state.lock();
-        let meant = |kind: Kind, item: Option<&Id>| kind.is_prompt() && (id.is_none() || id == item);
+        let meant = |kind: Kind, item: Option<&Id>| match id {
+            None => kind.is_prompt(),
+            Some(_) => id == item && (kind.is_prompt() || kind == Kind::Load),
+        };
+        for load in state.inbox.iter().filter(|i| i.work.kind() == Kind::Load && meant(Kind::Load, i.id())) {
+            load.cancel.cancel(); // nobody has hooks on it yet
+        }
+        let meant_prompt = |i: &Item| i.work.kind().is_prompt() && meant(i.work.kind(), i.id());
         let running =
             state.running.as_ref().filter(|r| meant(r.kind, r.id.as_ref())).map(|r| r.cancel.clone());
         let (out, stay): (VecDeque<_>, _) =
-            std::mem::take(&mut state.inbox).into_iter().partition(|i| meant(i.work.kind(), i.id()));
+            std::mem::take(&mut state.inbox).into_iter().partition(meant_prompt);
         state.inbox = stay;
         state.number_first(&self.gate);
         drop(state); // hooks run, and places are given back, outside the lock

@@ -1,21 +1,21 @@
 //! One tool call's life: planned, announced, asked about, run, finished; whatever happens, both the client and the
 //! model learn how it ended.
 use crate::cancel::Cancelled;
-use crate::model::{Arguments, Call, ToolResult};
+use crate::model::{Arguments, Call};
 use crate::session::Session;
 use crate::session::gate::Place;
+use crate::session::history::record::{CallReference, CallResult, Change, SavedLocation, Status};
 use crate::session::permission::{Decision, OPTIONS, REJECTED};
+use crate::session::shown::{by_name, change, changed, content, kind_name, raw_input, status};
 use crate::session::speaker::Speaker;
 use crate::text::{clean, fenced};
-use crate::tools::{Access, Action, Diff, Kind, Location, Outcome, Plan, Run, Tool, Workspace};
+use crate::tools::{Access, Action, Kind, Location, Outcome, Plan, Run, Tool, Workspace};
 use crate::wire::acp::{
     RawOutput, RequestPermission, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, Update,
 };
+use crate::wire::outbox::Answer;
 use serde_json::Value;
-use std::borrow::Cow;
 
-/// Texts of a diff, together, past which the client gets a summary instead.
-const DIFF_BYTES: usize = 1 << 20;
 /// What the model reads of a call that a cancel ended or kept from beginning.
 const CANCELLED: &str = "[cancelled by the user]";
 /// What the model reads of a call that its reply's limit cut off.
@@ -33,19 +33,20 @@ pub enum NotTried {
 }
 
 /// Shows a call that never runs, and gives the result the history needs.
-pub fn not_tried(session: &Session, speaker: &Speaker<'_>, call: &Call, why: NotTried) -> ToolResult {
+pub fn not_tried(speaker: &Speaker<'_>, call: &Call, reference: CallReference, why: NotTried) -> CallResult {
     let text = match why {
         NotTried::Cancelled => CANCELLED,
         NotTried::CutOff => CUT_OFF,
         NotTried::Repeated => "[not run: the turn ended]",
     };
     // Planning reads files; for a call that won't run its name is enough.
-    let plan = refusal(session, call, text.to_string());
+    let mut plan = refusal(call, text.to_string());
     let content = [ToolCallContent::text(text)];
-    Announced::new(speaker, call, &plan).with_tool_call(ToolCallStatus::Failed, &content, |call| {
+    let announced = Announced::new(speaker, call, reference, plan.show());
+    announced.with_tool_call(ToolCallStatus::Failed, &content, |call| {
         speaker.update(&Update::ToolCall(call));
     });
-    Outcome::failed(text).into_result(call)
+    announced.result(Outcome::failed(text))
 }
 
 /// Plans, announces, asks about and runs one call. Its result is always there; `Err` beside it: cancelled.
@@ -54,13 +55,13 @@ pub fn perform(
     speaker: &Speaker<'_>,
     place: &Place,
     call: &Call,
-) -> (ToolResult, Result<(), Cancelled>) {
-    let plan = plan(session, call);
-    let announced = Announced::new(speaker, call, &plan).announce();
-    let outcome = carry_out(session, speaker, place, call, plan, &announced);
-    match outcome {
-        Ok(outcome) => (announced.end(call, outcome), speaker.cancel.check()),
-        Err(Cancelled) => (announced.end(call, Outcome::failed(CANCELLED)), Err(Cancelled)),
+    reference: CallReference,
+) -> (CallResult, Result<(), Cancelled>) {
+    let mut plan = plan(session, call);
+    let announced = Announced::new(speaker, call, reference, plan.show()).announce();
+    match carry_out(session, speaker, place, call, plan, &announced) {
+        Ok(outcome) => (announced.end(outcome), speaker.cancel.check()),
+        Err(Cancelled) => (announced.end(Outcome::failed(CANCELLED)), Err(Cancelled)),
     }
 }
 
@@ -70,10 +71,9 @@ fn plan(session: &Session, call: &Call) -> Plan {
             let names: Vec<_> = session.specs.iter().map(|spec| spec.name.as_str()).collect();
             let text =
                 format!("There is no tool `{}`. The tools are: {}.", clean(&call.name), names.join(", "));
-            refusal(session, call, text)
+            refusal(call, text)
         }
         (Arguments::Invalid(_), Some(_)) => refusal(
-            session,
             call,
             "The arguments are not a JSON object, or nested too deeply; nothing was run. Call it again."
                 .into(),
@@ -88,23 +88,8 @@ fn find<'a>(session: &'a Session, name: &str) -> Option<&'a dyn Tool> {
 }
 
 /// The plan of a call that can't be planned.
-fn refusal(session: &Session, call: &Call, why: String) -> Plan {
-    let kind = match call.name.as_str() {
-        "read_file" | "read_skill" => Kind::Read,
-        "write_file" | "edit_file" => Kind::Edit,
-        "bash" => Kind::Execute,
-        _ => Kind::Execute, // unknown: shown as the gravest
-    };
-    let subject = match &call.arguments {
-        Arguments::Object(arguments) => {
-            ["command", "path", "name"].iter().find_map(|key| arguments.get(*key))
-        }
-        Arguments::Invalid(_) => None,
-    };
-    let title = match subject.and_then(Value::as_str).filter(|_| find(session, &call.name).is_some()) {
-        Some(subject) => format!("{}: {subject}", call.name),
-        None => call.name.clone(),
-    };
+fn refusal(call: &Call, why: String) -> Plan {
+    let (title, kind) = by_name(&call.name, &call.arguments);
     Plan { title, kind, locations: Vec::new(), diff: None, access: Access::Free, action: Err(why) }
 }
 
@@ -139,44 +124,45 @@ fn carry_out(
 /// A call the client knows of. Its end is told, also when its turn panics.
 struct Announced<'a> {
     speaker: Speaker<'a>,
+    reference: CallReference,
     id: String,
     shown: Shown,
+    input: Value,
     /// Announced, and its end not told yet.
     under_way: bool,
 }
 
-/// What a call looks like, kept for the question about it.
+/// What a plan looks like: announced, asked about, and saved with the call's result.
 struct Shown {
     title: String,
     title_is_whole: bool,
-    kind: &'static str,
-    is_command: bool,
+    kind: Kind,
     locations: Vec<Location>,
-    diff: Option<Diff>,
-    input: Value,
+    change: Option<Change>,
+}
+
+impl Plan {
+    /// Takes what is shown out of it; what remains is to be asked about and run.
+    fn show(&mut self) -> Shown {
+        let title = clean(&self.title);
+        Shown {
+            title_is_whole: title == self.title,
+            title: title.into_owned(),
+            kind: self.kind,
+            locations: std::mem::take(&mut self.locations),
+            change: self.diff.take().map(change),
+        }
+    }
 }
 
 impl<'a> Announced<'a> {
-    fn new(speaker: &Speaker<'a>, call: &Call, plan: &Plan) -> Self {
-        let title = clean(&plan.title);
-        let shown = Shown {
-            title_is_whole: title == plan.title,
-            title: title.into_owned(),
-            kind: kind_name(plan.kind),
-            is_command: plan.kind == Kind::Execute,
-            locations: plan.locations.clone(),
-            diff: plan.diff.clone(),
-            input: match &call.arguments {
-                Arguments::Object(arguments) => Value::Object(arguments.clone()),
-                Arguments::Invalid(text) => Value::String(text.clone()),
-            },
-        };
-        let id = format!("call_{}", speaker.context.calls.next());
-        Self { speaker: *speaker, id, shown, under_way: false }
+    fn new(speaker: &Speaker<'a>, call: &Call, reference: CallReference, shown: Shown) -> Self {
+        let input = raw_input(&call.arguments);
+        Self { speaker: *speaker, reference, id: reference.to_string(), shown, input, under_way: false }
     }
 
     fn announce(mut self) -> Self {
-        let content: Vec<_> = self.shown.diff.iter().map(diff_content).collect();
+        let content: Vec<_> = self.shown.change.iter().map(changed).collect();
         let speaker = self.speaker;
         self.with_tool_call(ToolCallStatus::Pending, &content, |call| {
             speaker.update(&Update::ToolCall(call))
@@ -198,22 +184,22 @@ impl<'a> Announced<'a> {
         then(ToolCall {
             tool_call_id: &self.id,
             title: Some(&self.shown.title),
-            kind: Some(self.shown.kind),
+            kind: Some(kind_name(self.shown.kind)),
             status: Some(status),
             content: Some(content),
             locations: Some(&locations),
-            raw_input: Some(&self.shown.input),
+            raw_input: Some(&self.input),
             raw_output: None,
         })
     }
 
-    fn ask(&self, access: &Access) -> Option<crate::wire::outbox::Answer> {
+    fn ask(&self, access: &Access) -> Option<Answer> {
         let content: Vec<_> = match access {
             // The title does not tell all of it.
             Access::Command(command) if !self.shown.title_is_whole => {
                 vec![ToolCallContent::text(fenced("", command))]
             }
-            _ => self.shown.diff.iter().map(diff_content).collect(),
+            _ => self.shown.change.iter().map(changed).collect(),
         };
         self.with_tool_call(ToolCallStatus::Pending, &content, |call| {
             let params =
@@ -246,25 +232,31 @@ impl<'a> Announced<'a> {
         })
     }
 
-    fn end(mut self, call: &Call, outcome: Outcome) -> ToolResult {
+    fn end(mut self, outcome: Outcome) -> CallResult {
         self.under_way = false;
-        let status = if outcome.failed { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
-        let content = match &outcome.diff {
-            Some(diff) if !outcome.failed => [diff_content(diff)],
-            _ if self.shown.is_command => [ToolCallContent::text(fenced("", &outcome.output))],
-            _ => [ToolCallContent::text(outcome.output.as_str())],
-        };
-        let raw_output = RawOutput { output: &outcome.output, exit_code: outcome.exit_code };
-        self.speaker.update(&self.status(status, Some(&content), Some(raw_output)));
+        let result = self.result(outcome);
+        let raw_output = RawOutput { output: &result.output, exit_code: result.exit_code };
+        let content = [content(&result)];
+        self.speaker.update(&self.status(status(&result), Some(&content), Some(raw_output)));
         drop(content);
-        outcome.into_result(call)
+        result
     }
-}
 
-impl Outcome {
-    fn into_result(self, call: &Call) -> ToolResult {
-        let Self { output, images, failed, .. } = self;
-        ToolResult { call_id: call.id.clone(), name: call.name.clone(), output, images, failed }
+    /// What is saved, and what the model reads.
+    fn result(&self, outcome: Outcome) -> CallResult {
+        let Outcome { output, failed, exit_code, diff, images } = outcome;
+        CallResult {
+            reference: self.reference,
+            status: if failed { Status::Failed } else { Status::Completed },
+            title: self.shown.title.clone(),
+            kind: self.shown.kind,
+            locations: self.shown.locations.iter().map(SavedLocation::from).collect(),
+            output,
+            exit_code,
+            change: diff.filter(|_| !failed).map(change), // a failed edit's last content is its text
+            images,
+            plan: None,
+        }
     }
 }
 
@@ -274,42 +266,4 @@ impl Drop for Announced<'_> {
             self.speaker.update(&self.status(ToolCallStatus::Failed, None, None));
         }
     }
-}
-
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Read => "read",
-        Kind::Edit => "edit",
-        Kind::Execute => "execute",
-        Kind::Think => "think",
-        Kind::Other => "other",
-    }
-}
-
-fn diff_content(diff: &Diff) -> ToolCallContent<'_> {
-    let old_bytes = diff.old.as_deref().map_or(0, str::len);
-    if old_bytes + diff.new.len() <= DIFF_BYTES {
-        return ToolCallContent::Diff {
-            path: &diff.path,
-            old_text: diff.old.as_deref(),
-            new_text: &diff.new,
-        };
-    }
-    let summary = Cow::Owned(format!(
-        "{}: {} → {} bytes, {}",
-        diff.path.display(),
-        old_bytes,
-        diff.new.len(),
-        changed_lines(diff.old.as_deref().unwrap_or_default(), &diff.new)
-    ));
-    ToolCallContent::text(summary)
-}
-
-/// Which lines a change is about: what is left when the equal beginning and end are taken away.
-fn changed_lines(old: &str, new: &str) -> String {
-    let first = old.lines().zip(new.lines()).take_while(|(a, b)| a == b).count();
-    let rest = |text: &str| text.lines().count() - first;
-    let last = old.lines().rev().zip(new.lines().rev()).take_while(|(a, b)| a == b).count();
-    let last = last.min(rest(old)).min(rest(new));
-    format!("lines {} to {} changed", first + 1, (first + rest(new) - last).max(first + 1))
 }

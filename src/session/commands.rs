@@ -1,6 +1,6 @@
 //! Slash commands: prompts that are answered without the model.
-use crate::session::Session;
 use crate::session::speaker::Speaker;
+use crate::session::{Session, ids};
 use crate::wire::acp::{AvailableCommand, PromptResponse, StopReason};
 
 /// What a client may offer.
@@ -12,10 +12,13 @@ pub fn is_command(text: &str) -> bool {
     text.trim() == "/new"
 }
 
-/// `/new`: back to the system prompt. Id, `cwd` and what was allowed stay.
+/// `/new`: back to the system prompt. Id, `cwd` and what was allowed stay; what was said is kept under a new id.
 pub fn new(session: &mut Session, speaker: &Speaker<'_>) -> PromptResponse {
-    let count = session.history.len();
+    let count = session.history.messages().len();
+    session.store.keep_past(ids::new_session_id(|_| true), &session.history);
     session.history.clear();
+    session.store.head.title = None;
+    session.save();
     speaker.message(&format!("🆕 New session: {count} message(s) forgotten."));
     log::info!("[acp] session {}: new session, {count} message(s) forgotten", session.id);
     let stop_reason = if speaker.cancel.is_cancelled() { StopReason::Cancelled } else { StopReason::EndTurn };

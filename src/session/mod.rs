@@ -2,8 +2,10 @@
 pub mod busy;
 pub mod calls;
 pub mod commands;
+pub mod conversation;
 pub mod gate;
 pub mod history;
+pub mod ids;
 mod image;
 pub mod instructions;
 mod links;
@@ -12,6 +14,7 @@ pub mod opening;
 pub mod permission;
 pub mod prompt;
 pub mod replay;
+mod shown;
 pub mod speaker;
 pub mod store;
 pub mod turn;
@@ -19,8 +22,12 @@ pub mod worker;
 
 pub use prompt::Prompt;
 
-use crate::model::{Message, Provider, ToolSpec};
+use crate::files::Unsynced;
+use crate::model::{Call, Provider, ToolSpec};
+use crate::session::history::History;
+use crate::session::history::record::{CallResult, Status};
 use crate::session::permission::Permissions;
+use crate::session::store::Store;
 use crate::settings::Environment;
 use crate::settings::config::{Flags, ProcessSettings};
 use crate::tools::{Tool, Workspace};
@@ -50,8 +57,8 @@ pub struct Context {
     pub config_file: Option<PathBuf>,
     /// What the command line says over it.
     pub flags: Flags,
-    /// Told once by each worker, as the last thing.
-    pub ended: Box<dyn Fn(Ended) + Send + Sync>,
+    /// What a worker tells the dispatcher.
+    pub tell: Box<dyn Fn(Event) + Send + Sync>,
     /// For `call_N`.
     pub calls: Counter,
     /// For `msg_N`.
@@ -72,6 +79,21 @@ impl ClientCapabilities {
     pub fn has_login(self) -> bool {
         self.terminal_auth || self.terminal_auth_meta
     }
+}
+
+/// What the dispatcher has to know of a session.
+pub enum Event {
+    /// It goes by another name too, that of the saved session it continues.
+    AlsoKnownAs {
+        /// The name it was opened under.
+        id: SessionId,
+        /// The other one.
+        saved: SessionId,
+    },
+    /// Something was written that is still to be made to last.
+    Unsynced(Unsynced),
+    /// Its worker is gone: the last thing it tells.
+    Ended(Ended),
 }
 
 /// A worker is gone.
@@ -112,9 +134,37 @@ impl Counter {
     }
 }
 
-/// Params of `session/new`, checked as far as that goes without the disk.
+/// How a session comes to be.
 #[derive(Debug)]
-pub struct NewSession {
+pub struct Opening {
+    /// As the request has them.
+    pub params: OpenParams,
+    /// Of the client.
+    pub client: ClientCapabilities,
+    /// Where its conversation comes from.
+    pub origin: Origin,
+}
+
+/// Where a session's conversation comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It has none yet.
+    New {
+        /// Its name is the user's (`--script ID`): a saved session that bears it is set aside.
+        named: bool,
+    },
+    /// `--resume`: the saved session whose id is or begins so, or the newest; a new one where that can't be had.
+    Resume(Option<String>),
+    /// `session/load`, `session/resume`: the saved session of this id.
+    Saved {
+        /// Told to the client once more.
+        replay: bool,
+    },
+}
+
+/// Params of `session/new`, `load` and `resume`, checked as far as that goes without the disk.
+#[derive(Debug)]
+pub struct OpenParams {
     /// Absolute.
     pub cwd: PathBuf,
     /// Absolute: further roots for the tools.
@@ -130,7 +180,9 @@ pub struct Session {
     /// Where it works.
     pub workspace: Workspace,
     /// The conversation.
-    pub history: Vec<Message>,
+    pub history: History,
+    /// Its file.
+    pub store: Store,
     /// The model.
     pub provider: Box<dyn Provider>,
     /// The model's name.
@@ -149,6 +201,24 @@ pub struct Session {
     pub max_model_calls: u32,
     /// What the user is to be told at the next prompt.
     pub notices: Vec<String>,
+}
+
+impl Session {
+    /// Writes what has been said and done; a failure is a warning.
+    pub fn save(&mut self) {
+        self.store.save(&self.history);
+    }
+
+    /// Notes a skill that was read.
+    fn note_skill(&mut self, call: &Call, result: &CallResult) {
+        let skills = &mut self.store.head.skills;
+        let name = result.title.strip_prefix("read_skill: ").filter(|_| call.name == "read_skill");
+        if let Some(name) =
+            name.filter(|name| result.status == Status::Completed && !skills.iter().any(|s| s == name))
+        {
+            skills.push(name.to_string());
+        }
+    }
 }
 
 /// What the client calls our login.

@@ -1,12 +1,14 @@
 //! Opening a session: the checks that touch the disk, the settings, the model.
 use crate::model;
 use crate::process;
+use crate::session::conversation::{self, Conversation};
 use crate::session::instructions::{self, Surroundings};
 use crate::session::permission::Permissions;
-use crate::session::{ClientCapabilities, Context, LOGIN_NAME, NewSession, Session};
+use crate::session::{ClientCapabilities, Context, LOGIN_NAME, OpenParams, Opening, Session};
 use crate::settings;
 use crate::settings::config::{self, SessionSettings};
 use crate::settings::llm::LlmError;
+use crate::text::clean;
 use crate::tools::paths::Seen;
 use crate::tools::{self, Workspace, skill};
 use crate::wire::acp::SessionId;
@@ -21,54 +23,38 @@ use std::time::SystemTime;
 pub struct Opened {
     /// The session.
     pub session: Session,
+    /// Its conversation goes on.
+    pub is_old: bool,
     /// Lines for the log once it is announced.
     pub log: Vec<String>,
 }
 
-/// Checks, in the order of `wire.md`: `cwd`, further directories, settings, the model's configuration.
+/// Checks, in the order of `wire.md`: `cwd`, further directories, settings, the model's configuration, the saved
+/// conversation.
 ///
 /// # Errors
-/// `-32602` for a directory, `-32603` for a broken file (naming the place), `-32000` without a model.
-pub fn open(
-    id: &SessionId,
-    params: &NewSession,
-    client: ClientCapabilities,
-    context: &Context,
-) -> Result<Opened, RpcError> {
+/// `-32602` for a directory or a saved session, `-32603` for a broken file (naming the place), `-32000` without a model.
+pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Opened, RpcError> {
+    let params = &opening.params;
     let mut roots = vec![directory("cwd", &params.cwd)?];
     for (i, path) in params.additional_directories.iter().enumerate() {
         roots.push(directory(&format!("additionalDirectories[{i}]"), path)?);
     }
-    let config = config::load(context.config_file.as_deref())
-        .and_then(|config| config.with_project(&params.cwd, context.user_folder.as_deref()))
-        .map_err(|error| {
-            RpcError::internal(format!("Internal error: {error}"))
-                .with_data(json!({ "error": error.to_string() }))
-        })?
-        .with_flags(context.flags);
-    config.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+    let settings = settings_for(&params.cwd, context)?;
     let resolved = settings::resolve_model(&context.environment, &params.cwd, context.user_folder.as_deref())
-        .map_err(|error| llm_error(&error, client, context))?;
+        .map_err(|error| llm_error(&error, opening.client, context))?;
     resolved.warnings.iter().for_each(|warning| log::warn!("{warning}"));
-    let settings = config.session;
+    let conversation = conversation::begin(id, opening, &settings, resolved.config.model(), context)?;
+    context.calls.lift(conversation.history.highest_call());
+    let Conversation { id, store, history, is_old } = conversation;
     let hidden = if settings.pass_keys { Vec::new() } else { resolved.hidden_variables };
     let workspace = workspace(params, roots, hidden, &settings, context);
-    let skills: Vec<_> =
-        skill::list(&workspace).into_iter().map(|skill| (skill.name, skill.description)).collect();
-    let surroundings = Surroundings {
-        cwd: &workspace.cwd,
-        now: SystemTime::now(),
-        shell: process::shell().name,
-        skills: &skills,
-    };
-    let instructions = instructions::system_prompt(&surroundings);
-    instructions.warnings.iter().for_each(|warning| log::warn!("{warning}"));
     let tools = tools::built_in();
     let session = Session {
-        id: id.clone(),
-        system: instructions.text,
+        system: system_prompt(&workspace),
         workspace,
-        history: Vec::new(),
+        history,
+        store,
         provider: model::connect(&resolved.config, &context.process.net, &context.environment),
         model: resolved.config.model().to_string(),
         specs: tools.iter().map(|tool| tool.spec()).collect(),
@@ -77,12 +63,42 @@ pub fn open(
         permissions: Permissions { mode: settings.mode, rules: settings.rules, always: HashMap::new() },
         max_model_calls: settings.max_model_calls,
         notices: notices(&params.mcp_servers),
+        id,
     };
-    let count = params.mcp_servers.len();
-    let cwd = crate::text::clean(&session.workspace.cwd.to_string_lossy()).into_owned();
-    let mut log = vec![format!("[acp] session {id} created in {cwd}, {count} MCP server(s)")];
+    let cwd = clean(&session.workspace.cwd.to_string_lossy()).into_owned();
+    let mut log = Vec::new();
+    if !is_old {
+        let count = params.mcp_servers.len();
+        log.push(format!("[acp] session {} created in {cwd}, {count} MCP server(s)", session.id));
+    }
     log.extend(resolved.notice);
-    Ok(Opened { session, log })
+    Ok(Opened { session, is_old, log })
+}
+
+fn settings_for(cwd: &Path, context: &Context) -> Result<SessionSettings, RpcError> {
+    let config = config::load(context.config_file.as_deref())
+        .and_then(|config| config.with_project(cwd, context.user_folder.as_deref()))
+        .map_err(|error| {
+            let error = error.to_string();
+            RpcError::internal(format!("Internal error: {error}")).with_data(json!({ "error": error }))
+        })?
+        .with_flags(context.flags);
+    config.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+    Ok(config.session)
+}
+
+fn system_prompt(workspace: &Workspace) -> String {
+    let skills: Vec<_> =
+        skill::list(workspace).into_iter().map(|skill| (skill.name, skill.description)).collect();
+    let surroundings = Surroundings {
+        cwd: &workspace.cwd,
+        now: SystemTime::now(),
+        shell: process::shell().name,
+        skills: &skills,
+    };
+    let instructions = instructions::system_prompt(&surroundings);
+    instructions.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+    instructions.text
 }
 
 /// The resolved path of an existing directory.
@@ -117,7 +133,7 @@ fn shell_word(text: &str) -> String {
 }
 
 fn workspace(
-    params: &NewSession,
+    params: &OpenParams,
     roots: Vec<PathBuf>,
     hidden_variables: Vec<std::ffi::OsString>,
     settings: &SessionSettings,
@@ -140,6 +156,6 @@ fn notices(mcp_servers: &[String]) -> Vec<String> {
     if mcp_servers.is_empty() {
         return Vec::new();
     }
-    let names: Vec<_> = mcp_servers.iter().map(|name| crate::text::clean(name)).collect();
+    let names: Vec<_> = mcp_servers.iter().map(|name| clean(name)).collect();
     vec![format!("MCP servers are not supported by this version; not started: {}.", names.join(", "))]
 }

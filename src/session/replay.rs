@@ -1,14 +1,10 @@
 //! A saved conversation told to a client once more: its records as the updates they were. No tool runs.
 use crate::cancel::Cancelled;
-use crate::model::Arguments;
 use crate::session::history::Transcript;
-use crate::session::history::record::{Assistant, CallResult, Change, Record, SavedCall, Status, User};
-use crate::text::{clean, clean_to, fenced};
-use crate::tools::{self, Kind};
-use crate::wire::acp::{
-    Block, Chunk, RawOutput, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, Update,
-};
-use serde_json::Value;
+use crate::session::history::record::{Assistant, CallResult, Record, SavedCall, User};
+use crate::session::shown::{by_name, content, kind_name, raw_input, status};
+use crate::text::{clean, clean_to};
+use crate::wire::acp::{Block, Chunk, RawOutput, ToolCall, ToolCallLocation, ToolCallStatus, Update};
 use std::path::Path;
 
 /// Characters of a saved title. One that was cleaned and cut when it was live is not cut again: a character may
@@ -86,15 +82,11 @@ impl<M: FnMut() -> String, S: FnMut(&Update<'_>) -> Result<(), Cancelled>> Repla
             .iter()
             .map(|location| ToolCallLocation { path: Path::new(&location.path), line: location.line })
             .collect();
-        let status = match result.status {
-            Status::Completed => ToolCallStatus::Completed,
-            Status::Failed => ToolCallStatus::Failed,
-        };
         (self.say)(&Update::ToolCall(ToolCall {
             tool_call_id: &call.reference.to_string(),
             title: Some(&clean_to(&result.title, TITLE_AT_MOST)),
             kind: Some(kind_name(result.kind)),
-            status: Some(status),
+            status: Some(status(result)),
             content: Some(&[content(result)]),
             locations: Some(&locations),
             raw_input: Some(&raw_input(&call.arguments)),
@@ -117,53 +109,5 @@ impl<M: FnMut() -> String, S: FnMut(&Update<'_>) -> Result<(), Cancelled>> Repla
             }))?;
         }
         Ok(())
-    }
-}
-
-fn content(result: &CallResult) -> ToolCallContent<'_> {
-    match &result.change {
-        Some(Change::Diff(diff)) => ToolCallContent::Diff {
-            path: Path::new(&diff.path),
-            old_text: diff.old_text.as_deref(),
-            new_text: &diff.new_text,
-        },
-        Some(Change::Words(words)) => ToolCallContent::text(words.as_str()),
-        None if result.kind == Kind::Execute => ToolCallContent::text(fenced("", &result.output)),
-        None => ToolCallContent::text(result.output.as_str()),
-    }
-}
-
-fn raw_input(arguments: &Arguments) -> Value {
-    match arguments {
-        Arguments::Object(members) => Value::Object(members.clone()),
-        Arguments::Invalid(text) => Value::String(text.clone()),
-    }
-}
-
-/// Title, uncleaned, and kind of a call of which no plan is known.
-pub fn by_name(tool: &str, arguments: &Arguments) -> (String, Kind) {
-    let kind = match tool {
-        "read_file" | "read_skill" => Kind::Read,
-        "write_file" | "edit_file" => Kind::Edit,
-        "todo_write" | "task" => Kind::Think,
-        _ => Kind::Execute, // also the unknown: shown as the gravest
-    };
-    let subject = match arguments {
-        Arguments::Object(members) if tools::NAMES.contains(&tool) => {
-            ["command", "path", "name"].iter().find_map(|key| members.get(*key)).and_then(Value::as_str)
-        }
-        _ => None,
-    };
-    (subject.map_or_else(|| tool.to_owned(), |subject| format!("{tool}: {subject}")), kind)
-}
-
-/// A kind in the protocol's words.
-pub fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Read => "read",
-        Kind::Edit => "edit",
-        Kind::Execute => "execute",
-        Kind::Think => "think",
-        Kind::Other => "other",
     }
 }

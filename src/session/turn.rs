@@ -1,12 +1,12 @@
 //! A turn: model → tools → model, until the model is done or something ends it.
 use crate::cancel::{CancelToken, Cancelled};
-use crate::model::{
-    Broken, Call, Delta, Failure, Flusher, Listener, Message, Part, Reply, Request, Stop, ToolResult, Usage,
-    Why,
-};
+use crate::model::{Broken, Call, Delta, Failure, Flusher, Listener, Reply, Request, Stop, Usage, Why};
 use crate::session::calls::{self, NotTried};
 use crate::session::gate::Place;
+use crate::session::history::record::CallReference;
+use crate::session::mentions::Mention;
 use crate::session::speaker::Speaker;
+use crate::session::store::{time, title_of};
 use crate::session::{Prompt, Session, mentions};
 use crate::text::clean;
 use crate::tools::Workspace;
@@ -35,15 +35,16 @@ pub fn take_turn(
     let mut turn = Turn {
         speaker: *speaker,
         place,
-        start: session.history.len(),
         usage: None,
         said_something: false,
         last_call: None,
         tally: Tally::default(),
     };
     let end = turn.run(session, prompt);
-    if end.is_ok() && !turn.said_something {
-        speaker.message("[no reply]"); // an editor waits for ever for the first word otherwise
+    match &end {
+        Ok(_) if !turn.said_something => speaker.message("[no reply]"), // an editor waits for ever for a first word
+        Err(Ended::Failed(failure)) => speaker.message(&notice(failure)),
+        _ => {}
     }
     turn.close(session);
     let stop_reason = match end {
@@ -56,14 +57,17 @@ pub fn take_turn(
     Ok(PromptResponse { stop_reason, usage: turn.usage })
 }
 
+/// What the user is told of a failed model call, and the error's message word for word.
+pub fn notice(failure: &Failure) -> String {
+    format!("[LLM API error: {}]", failure.message)
+}
+
 struct Turn<'a> {
     speaker: Speaker<'a>,
     place: &'a Place,
-    /// Where its user message stands in the history.
-    start: usize,
     usage: Option<acp::Usage>,
     said_something: bool,
-    last_call: Option<(Call, ToolResult, usize)>,
+    last_call: Option<(Call, String, usize)>,
     tally: Tally,
 }
 
@@ -91,7 +95,7 @@ impl Turn<'_> {
         for notice in std::mem::take(&mut session.notices) {
             self.speaker.thought(&notice);
         }
-        session.history.push(Message::User(with_mentions(session, prompt)));
+        self.begin(session, prompt);
         let waits = || self.speaker.thought("Waiting for another session's turn to end.");
         self.place.enter(self.speaker.cancel, waits)?;
         for _ in 0..session.max_model_calls {
@@ -103,15 +107,29 @@ impl Turn<'_> {
         Ok(StopReason::MaxTurnRequests)
     }
 
+    /// The user's message is saved before anything is done about it.
+    fn begin(&self, session: &mut Session, prompt: &Prompt) {
+        let mut prompt = prompt.clone();
+        let added = mentioned(session, &prompt.text);
+        prompt.add(&added);
+        session.history.push_user(prompt.blocks, added, prompt.parts);
+        let title = &mut session.store.head.title;
+        *title = title.take().or_else(|| title_of(&prompt.text));
+        session.save();
+    }
+
     /// One model call and what it wants done. `None`: the model goes on.
     fn step(&mut self, session: &mut Session) -> Result<Option<StopReason>, Ended> {
         let reply = self.ask_model(session)?;
         let calls = reply.message.calls.clone();
-        session.history.push(Message::Assistant(reply.message));
+        let counter = &self.speaker.context.calls;
+        let references = session.history.push_assistant(reply.message, || CallReference::new(counter.next()));
+        let calls: Vec<_> = calls.into_iter().zip(references).collect();
+        session.save();
         match reply.stop {
             Stop::Refusal => {
                 self.do_not_try(session, &calls, NotTried::CutOff);
-                session.history.truncate(self.start);
+                session.history.refuse_turn();
                 return Ok(Some(StopReason::Refusal));
             }
             Stop::MaxTokens => {
@@ -135,7 +153,7 @@ impl Turn<'_> {
         let request = Request {
             model: &session.model,
             system: &session.system,
-            messages: &session.history,
+            messages: session.history.messages(),
             tools: &session.specs,
         };
         let mut voice = Voice {
@@ -155,7 +173,8 @@ impl Turn<'_> {
             Err(Broken { why, mut partial }) => {
                 partial.calls.clear(); // none of them was complete
                 if !partial.text.is_empty() {
-                    session.history.push(Message::Assistant(partial));
+                    session.history.push_assistant(partial, || unreachable!("it has no calls"));
+                    session.save();
                 }
                 Err(match why {
                     Why::Cancelled => Ended::Cancelled,
@@ -165,17 +184,23 @@ impl Turn<'_> {
         }
     }
 
-    fn run_calls(&mut self, session: &mut Session, calls: &[Call]) -> Result<Option<StopReason>, Ended> {
-        for (at, call) in calls.iter().enumerate() {
+    fn run_calls(
+        &mut self,
+        session: &mut Session,
+        calls: &[(Call, CallReference)],
+    ) -> Result<Option<StopReason>, Ended> {
+        for (at, (call, reference)) in calls.iter().enumerate() {
             let rest = calls.get(at + 1..).unwrap_or_default();
             if self.speaker.cancel.is_cancelled() {
                 self.do_not_try(session, calls.get(at..).unwrap_or_default(), NotTried::Cancelled);
                 return Err(Ended::Cancelled);
             }
-            let (result, cancelled) = calls::perform(session, &self.speaker, self.place, call);
+            let (result, cancelled) = calls::perform(session, &self.speaker, self.place, call, *reference);
             self.tally.count(&call.name);
-            let repeated = self.is_repeated(call, &result);
-            session.history.push(Message::ToolResult(result));
+            let repeated = self.is_repeated(call, &result.output);
+            session.note_skill(call, &result);
+            session.history.push_result(result);
+            session.save();
             if cancelled.is_err() {
                 self.do_not_try(session, rest, NotTried::Cancelled);
                 return Err(Ended::Cancelled);
@@ -192,33 +217,34 @@ impl Turn<'_> {
         Ok(None)
     }
 
-    fn do_not_try(&self, session: &mut Session, calls: &[Call], why: NotTried) {
-        for call in calls {
-            let result = calls::not_tried(session, &self.speaker, call, why);
-            session.history.push(Message::ToolResult(result));
+    fn do_not_try(&self, session: &mut Session, calls: &[(Call, CallReference)], why: NotTried) {
+        for (call, reference) in calls {
+            let result = calls::not_tried(&self.speaker, call, *reference, why);
+            session.history.push_result(result);
         }
     }
 
-    fn is_repeated(&mut self, call: &Call, result: &ToolResult) -> bool {
+    fn is_repeated(&mut self, call: &Call, output: &str) -> bool {
         let times = match &self.last_call {
             Some((last, came_to, times))
-                if last.name == call.name
-                    && last.arguments == call.arguments
-                    && came_to.output == result.output =>
+                if last.name == call.name && last.arguments == call.arguments && came_to == output =>
             {
                 times + 1
             }
             _ => 1,
         };
-        self.last_call = Some((call.clone(), result.clone(), times));
+        self.last_call = Some((call.clone(), output.to_string(), times));
         times >= REPETITIONS
     }
 
     /// A question that got no answer at all is taken back.
     fn close(&self, session: &mut Session) {
-        if session.history.len() == self.start + 1 {
-            session.history.truncate(self.start);
-        }
+        session.history.take_back_question();
+        session.save();
+        self.speaker.update(&Update::SessionInfoUpdate {
+            title: session.store.head.title.as_deref(),
+            updated_at: &time(session.store.head.updated_at),
+        });
         let Tally { commands, file_operations, skills } = &self.tally;
         log::info!(
             "[acp] turn done: {commands} command(s) · {file_operations} file op(s) · {skills} skill(s)"
@@ -251,15 +277,14 @@ fn add_usage(sum: &mut acp::Usage, call: Usage) {
     add(&mut sum.cached_write_tokens, call.cached_write);
 }
 
-/// What the model gets of a prompt: the client's blocks, and which files it mentions.
-fn with_mentions(session: &Session, prompt: &Prompt) -> Vec<Part> {
-    let mut prompt = prompt.clone();
+/// What Bob adds to a prompt: which files it mentions.
+fn mentioned(session: &Session, text: &str) -> String {
     let Workspace { cwd, home, .. } = &session.workspace;
-    for mention in mentions::find(&prompt.text, cwd, home.as_deref()) {
+    let mentions = mentions::find(text, cwd, home.as_deref());
+    for mention in &mentions {
         log::info!("[acp] session {}: attached {}", session.id, clean(&mention.path.to_string_lossy()));
-        prompt.add(&mention.note());
     }
-    prompt.parts
+    mentions.iter().map(Mention::note).collect()
 }
 
 /// Passes one reply's deltas on, each as its own notification.

@@ -1,12 +1,14 @@
 //! A session's worker: one thread that owns everything of the session and does its requests in order.
-use crate::cancel::CancelToken;
+use crate::cancel::{CancelToken, Cancelled};
 use crate::session::busy::{Busy, Item, Job, Phase, Work};
 use crate::session::opening::{self, Opened};
+use crate::session::replay::replay;
 use crate::session::speaker::Speaker;
-use crate::session::turn::{TurnFailed, take_turn};
-use crate::session::{Context, Ended, HowEnded, MODES, Prompt, Session, commands};
+use crate::session::turn::{TurnFailed, notice, take_turn};
+use crate::session::{Context, Ended, Event, HowEnded, MODES, Opening, Origin, Prompt, Session, commands};
 use crate::settings::config::Mode;
-use crate::wire::acp::{Modes, NewSessionResponse, PromptResponse, StopReason, Update, session_update};
+use crate::text::clean;
+use crate::wire::acp::{Modes, OpenedSession, PromptResponse, Update, session_update};
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::outbox::Reply;
 use serde_json::json;
@@ -34,7 +36,7 @@ pub fn run(busy: &Busy, context: &Context) {
         Ok(Farewell::NotOpened(reply, error)) => reply.map(|reply| (reply, Err(error))),
         Err(_) => None,
     });
-    (context.ended)(Ended { id: busy.id.clone(), how, last });
+    (context.tell)(Event::Ended(Ended { id: busy.id.clone(), how, last }));
 }
 
 /// Answers what waits behind the end. Closes of a failed session are given back, to be answered last.
@@ -62,7 +64,8 @@ enum Farewell {
 
 fn serve(busy: &Busy, context: &Context) -> Farewell {
     let mut job = busy.next();
-    let mut session = match open(busy, context, &job.work) {
+    let opened = open(busy, context, &job);
+    let mut session = match opened {
         Ok(opened) => greet(job, opened),
         Err(error) => {
             job.after = Phase::Closing;
@@ -75,13 +78,17 @@ fn serve(busy: &Busy, context: &Context) -> Farewell {
             Work::Prompt(prompt) => {
                 let result = answer_prompt(&mut session, context, prompt, &job);
                 answer(job, result);
+                // A killed process loses nothing that was written; this is for the day the power fails.
+                if let Some(unsynced) = session.store.unsynced() {
+                    (context.tell)(Event::Unsynced(unsynced));
+                }
             }
             Work::SetMode(mode_id) => {
                 set_mode(&mut session, context, mode_id, &job.cancel.token());
                 let result = json!({ "modeId": mode_id });
                 answer(job, Ok(result));
             }
-            Work::Open(..) => {
+            Work::Open(_) | Work::Delete => {
                 answer::<()>(job, Err(RpcError::invalid_request("the session is open already")))
             }
             Work::Close | Work::End => {
@@ -102,19 +109,48 @@ fn answer<T: serde::Serialize>(job: Job<'_>, result: Result<T, RpcError>) {
     }
 }
 
-fn open(busy: &Busy, context: &Context, work: &Work) -> Result<Opened, RpcError> {
-    match work {
-        Work::Open(params, client) => opening::open(&busy.id, params, *client, context),
-        _ => Err(RpcError::internal("Internal error: a session begins with its opening")),
+/// Opens the session, and tells what was said in it where the client wants to hear it.
+fn open(busy: &Busy, context: &Context, job: &Job<'_>) -> Result<Opened, RpcError> {
+    let Work::Open(opening) = &job.work else {
+        return Err(RpcError::internal("Internal error: a session begins with its opening"));
+    };
+    let opened = opening::open(&busy.id, opening, context)?;
+    let session = &opened.session;
+    if session.id != busy.id {
+        (context.tell)(Event::AlsoKnownAs { id: busy.id.clone(), saved: session.id.clone() });
     }
+    let cancel = job.cancel.token();
+    if opened.is_old && opening.origin != (Origin::Saved { replay: false }) {
+        tell_past(session, context, &cancel).map_err(|Cancelled| RpcError::cancelled())?;
+    }
+    // A load may be cancelled; whatever else opens a session may not.
+    let may_be_cancelled = matches!(opening.origin, Origin::Saved { .. });
+    match cancel.check() {
+        Err(Cancelled) if may_be_cancelled => Err(RpcError::cancelled()),
+        _ => Ok(opened),
+    }
+}
+
+fn tell_past(session: &Session, context: &Context, cancel: &CancelToken) -> Result<(), Cancelled> {
+    let speaker = Speaker { context, session: &session.id, cancel };
+    let say = |update: &Update<'_>| {
+        speaker.update(update);
+        cancel.check()
+    };
+    let count = replay(session.history.transcript(), || speaker.new_message(), say)?;
+    speaker.update(&Update::AvailableCommandsUpdate { available_commands: commands::AVAILABLE });
+    let (id, folder) = (&session.id, session.workspace.cwd.to_string_lossy());
+    log::info!("[acp] session {id} loaded from {}: {count} message(s) replayed", clean(&folder));
+    Ok(())
 }
 
 /// Answers the opening, and behind it, not before, the first update: the editor does not know the session yet.
 fn greet(job: Job<'_>, opened: Opened) -> Session {
-    let Opened { session, log } = opened;
+    let Opened { session, log, .. } = opened;
     log.iter().for_each(|line| log::info!("{line}"));
-    let result = NewSessionResponse {
-        session_id: &session.id,
+    let is_new = !matches!(&job.work, Work::Open(Opening { origin: Origin::Saved { .. }, .. }));
+    let result = OpenedSession {
+        session_id: is_new.then_some(&session.id),
         config_options: [],
         modes: Modes { current_mode_id: &session.mode_id, available_modes: MODES },
     };
@@ -139,18 +175,12 @@ fn answer_prompt(
     let Some(place) = &job.place else {
         return Ok(commands::new(session, &speaker)); // only a slash command has no place
     };
-    take_turn(session, prompt, place, &speaker).or_else(|TurnFailed(failure)| {
-        let notice = format!("[LLM API error: {}]", failure.message);
-        speaker.message(&notice);
-        if cancel.is_cancelled() {
-            // While the notice waited for room: never an error in its place.
-            return Ok(PromptResponse { stop_reason: StopReason::Cancelled, usage: None });
-        }
+    take_turn(session, prompt, place, &speaker).map_err(|TurnFailed(failure)| {
         let mut data = json!({ "reason": "llm_error", "error": failure.message });
         if let (Some(status), Some(data)) = (failure.status, data.as_object_mut()) {
             data.insert("status".into(), status.into());
         }
-        Err(RpcError::internal(notice).with_data(data))
+        RpcError::internal(notice(&failure)).with_data(data)
     })
 }
 

@@ -76,6 +76,14 @@ pub enum Update<'a> {
         /// All of it: it replaces what was there.
         entries: &'a [PlanEntry],
     },
+    /// What a list of sessions shows of it.
+    SessionInfoUpdate {
+        /// One line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+        /// RFC 3339.
+        updated_at: &'a str,
+    },
     /// The mode was set.
     CurrentModeUpdate {
         /// Ours or the client's own.
@@ -326,12 +334,13 @@ pub struct Usage {
     pub cached_write_tokens: Option<u64>,
 }
 
-/// The result of `session/new`.
+/// The result of `session/new`, `session/load` and `session/resume`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NewSessionResponse<'a> {
-    /// Names it from here on.
-    pub session_id: &'a SessionId,
+pub struct OpenedSession<'a> {
+    /// Names it from here on; only of `session/new`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<&'a SessionId>,
     /// None yet.
     pub config_options: [Value; 0],
     /// What it may do without asking.
@@ -339,7 +348,7 @@ pub struct NewSessionResponse<'a> {
 }
 
 /// The result of `session/list`.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Default, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListSessionsResponse {
     /// A page of them, newest first.
