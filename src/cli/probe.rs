@@ -33,7 +33,8 @@ impl Probe<'_> {
         reply.map_err(|Broken { why, .. }| match (why, once.0) {
             (Why::Failed(failure), _) => failure,
             (Why::Cancelled, trouble) => {
-                Failure { status: None, message: trouble.unwrap_or_else(|| "cancelled".to_owned()) }
+                let message = trouble.unwrap_or_else(|| "cancelled".to_owned());
+                Failure { status: None, message, too_long: false }
             }
         })
     }

@@ -13,13 +13,6 @@ const WORDS_LIMIT: usize = 500;
 /// What the notice ends in when the conversation is too long for the model.
 const TOO_LONG: &str = "the conversation is too long for this model: /compact it or start a new one";
 
-impl Failure {
-    /// The provider refused the request because the conversation does not fit the model.
-    pub fn is_context_too_long(&self) -> bool {
-        self.message.ends_with(TOO_LONG)
-    }
-}
-
 /// One try of a model call that did not give a whole reply.
 #[derive(Debug)]
 pub(super) struct Ended {
@@ -88,6 +81,11 @@ impl Trouble {
 
     /// It in words, without the key.
     pub(super) fn into_failure(self, key: Option<&Secret>) -> Failure {
+        let too_long = match &self {
+            Self::Status { status, complaint, .. } => complaint.is_too_long(Some(*status)),
+            Self::Told(complaint) => complaint.is_too_long(complaint.status),
+            _ => false,
+        };
         let (status, message) = match self {
             Self::Cancelled => (None, HttpError::Cancelled.to_string()),
             Self::Http(error) => (None, error.to_string()),
@@ -100,7 +98,7 @@ impl Trouble {
             Self::Unusable(what) => (None, what),
         };
         let message = masked(one_line(&message), key);
-        Failure { status, message: clean_to(&message, 2 * WORDS_LIMIT).into_owned() }
+        Failure { status, message: clean_to(&message, 2 * WORDS_LIMIT).into_owned(), too_long }
     }
 }
 
@@ -225,6 +223,17 @@ impl Complaint {
         self.has(&["context_length_exceeded", "context length", "context window", "context size"])
             || self.has(&["maximum context", "prompt is too long", "input is too long", "too many tokens"])
             || self.has(&["reduce the length", "exceed_context_size", "exceed context limit"])
+            || self.has(&["maximum number of tokens", "maximum prompt length", "model token limit"])
+            || self.has(&["prompt token count", "range of input length"])
+    }
+
+    /// A shorter conversation may go through.
+    fn is_too_long(&self, status: Option<u16>) -> bool {
+        match status {
+            Some(413) => true,
+            Some(429) => false, // too many tokens a minute
+            _ => self.is_context_too_long(),
+        }
     }
 
     fn has(&self, any: &[&str]) -> bool {
@@ -427,14 +436,19 @@ mod tests {
 
     #[test]
     fn a_conversation_that_is_too_long_is_known_by_its_failure() {
-        for words in [
-            "This model's maximum context length is 8192 tokens",
-            "prompt is too long: 210000 tokens > 200000 maximum",
-            "the request exceeds the available context size",
+        for (status, words, too_long) in [
+            (400, "This model's maximum context length is 8192 tokens", true),
+            (400, "prompt is too long: 210000 tokens > 200000 maximum", true),
+            (400, "the request exceeds the available context size", true),
+            (400, "The input token count (9) exceeds the maximum number of tokens allowed (8).", true),
+            (400, "This model's maximum prompt length is 8 but the request contains 9 tokens.", true),
+            (413, "", true),
+            (429, "too many tokens per minute", false),
+            (400, "no such model", false),
         ] {
             let complaint = Complaint::of_words(words.into());
-            let failure = Trouble::Status { status: 400, complaint, retry_after: None }.into_failure(None);
-            assert!(failure.is_context_too_long(), "{failure:?}");
+            let failure = Trouble::Status { status, complaint, retry_after: None }.into_failure(None);
+            assert_eq!(failure.too_long, too_long, "{failure:?}");
         }
     }
 }

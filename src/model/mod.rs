@@ -255,6 +255,8 @@ pub struct Failure {
     /// One line without brackets: status, the provider's own message, what to do about it
     /// (`502 Bad Gateway`). Never a key, never a URL's credentials.
     pub message: String,
+    /// The conversation is too long for the model or its endpoint: a shorter one may go through.
+    pub too_long: bool,
 }
 
 /// The model of a session. Nothing is opened, read or sent before its first call; what it learns about the
