@@ -19,6 +19,8 @@ use std::fmt;
 const NO_RESULT: &str = "[no result: Bob ended before the call did]";
 /// Stands before a summary, for the model.
 const SUMMARY_HEADING: &str = "[Summary of the conversation so far, which it replaces]\n";
+/// Stands behind it: some chat templates refuse two messages of the user's in a row.
+const SUMMARY_READ: &str = "I have read the summary and go on from there.";
 
 /// A session's conversation.
 #[derive(Debug, Default)]
@@ -190,13 +192,14 @@ impl History {
         let Some(older) = self.older_than(keep).map(<[Message]>::len) else { return };
         let kept = self.view.turns.len() - keep;
         let at = self.view.turns.get(kept).map_or(self.transcript.len(), |turn| turn.record);
-        let message = summary_message(&summary);
+        let messages = summary_messages(&summary);
+        let new = messages.len();
         self.transcript.insert(at, &Record::Summary(summary));
-        self.view.messages.splice(..older, [message]);
+        self.view.messages.splice(..older, messages);
         self.view.turns.drain(..kept);
         for turn in &mut self.view.turns {
             turn.record += 1;
-            turn.message = turn.message - older + 1;
+            turn.message = turn.message - older + new;
         }
     }
 }
@@ -217,7 +220,7 @@ impl View {
             }
             Record::Summary(text) => {
                 let highest_call = self.highest_call;
-                *self = Self { messages: vec![summary_message(&text)], highest_call, ..Self::default() };
+                *self = Self { messages: summary_messages(&text).into(), highest_call, ..Self::default() };
             }
             Record::Assistant(_) if at == 0 => return Err("answers nothing".to_owned()),
             Record::Assistant(reply) => self.assistant(reply),
@@ -277,8 +280,9 @@ impl View {
     }
 }
 
-fn summary_message(summary: &str) -> Message {
-    Message::User(vec![Part::Text(format!("{SUMMARY_HEADING}{summary}"))])
+fn summary_messages(summary: &str) -> [Message; 2] {
+    let read = AssistantMessage { text: SUMMARY_READ.to_owned(), ..AssistantMessage::default() };
+    [Message::User(vec![Part::Text(format!("{SUMMARY_HEADING}{summary}"))]), Message::Assistant(read)]
 }
 
 #[cfg(test)]

@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_summary_longer_than_its_part_does_not_stop_the_rest() {
         let long = "s".repeat(5_000);
-        let mut fake = Fake::new(usize::MAX, &[&long, &long, &long, &long, "S"]);
+        let mut fake = Fake::new(usize::MAX, &[&long, &long, &long, "S"]);
         let (summary, _) = summarize(&mut fake, 2_000, &talk(5, 900));
         assert_eq!(summary, Ok("S".to_owned()));
         assert!(fake.asked.iter().all(|text| text.len() < 7_000));

@@ -255,7 +255,8 @@ fn a_summary_stands_for_older_turns_and_nothing_is_lost_from_the_file() {
     assert_eq!(talk.history.older_than(1).unwrap().len(), 12);
     talk.history.compact(1, "S1".to_owned());
     let summary = format!("{SUMMARY_HEADING}S1");
-    assert_eq!(talk.texts(), [&summary, "q3", "> !", "= r", "> a3"]);
+    let read = format!("> {SUMMARY_READ}");
+    assert_eq!(talk.texts(), [&summary, &read, "q3", "> !", "= r", "> a3"]);
     comes_back(&talk.history);
     assert!(talk.history.older_than(1).is_none(), "a summary alone is nothing to compact");
     talk.ask("q4");
@@ -265,11 +266,11 @@ fn a_summary_stands_for_older_turns_and_nothing_is_lost_from_the_file() {
     talk.history.refuse_turn();
     talk.ask("q5");
     talk.history.compact(1, "S2".to_owned());
-    assert_eq!(talk.texts(), [&format!("{SUMMARY_HEADING}S2"), "q5"]);
+    assert_eq!(talk.texts(), [&format!("{SUMMARY_HEADING}S2"), &read, "q5"]);
     talk.say("a5");
     comes_back(&talk.history);
     talk.history.compact(0, "S3".to_owned());
-    assert_eq!(talk.texts(), [format!("{SUMMARY_HEADING}S3")]);
+    assert_eq!(talk.texts(), [format!("{SUMMARY_HEADING}S3"), read]);
     comes_back(&talk.history);
     let said: Vec<_> = talk
         .history
