@@ -88,7 +88,10 @@ fn history_is_whole(scene: &mut Scene, names: &[&str]) {
     let expected: Vec<_> = names
         .iter()
         .flat_map(|name| {
-            [("user".to_owned(), format!("question-{name}")), ("assistant".to_owned(), format!("answer-{name}"))]
+            [
+                ("user".to_owned(), format!("question-{name}")),
+                ("assistant".to_owned(), format!("answer-{name}")),
+            ]
         })
         .collect();
     assert_eq!(sent[..sent.len() - 1], expected);
@@ -121,7 +124,10 @@ fn the_command_replaces_older_turns_and_keeps_the_last_word_for_word() {
     assert_eq!(sent[1].0, "assistant", "roles take turns");
     let kept = before.len() - 3; // the last request of turn three: without its answer
     assert_eq!(sent[2..5], before[kept..]);
-    assert_eq!(sent[5..].iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["answer-three", "go on"]);
+    assert_eq!(
+        sent[5..].iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(),
+        ["answer-three", "go on"]
+    );
     scene.client.close_stdin();
     scene.client.wait_exit();
     let line = format!("[acp] session {}: /compact — 🗜️ compressed 8 messages", scene.session);
@@ -212,12 +218,13 @@ fn what_does_not_fit_one_call_is_summarized_in_parts_oldest_first() {
 #[test]
 fn a_summary_that_is_itself_too_long_is_made_of_smaller_parts() {
     let mut scene = keeping(1);
-    for name in ["one", "two", "three"] {
-        scene.prompt_with(&format!("question-{name} {}", "x".repeat(7000)), [say("yes")]);
+    for name in ["one", "two", "three", "four", "five", "six"] {
+        scene.prompt_with(&format!("question-{name} {}", "x".repeat(2000)), [say("yes")]);
     }
     let refused = openai::refuse(400, TOO_LONG[0]);
-    let turn = scene.prompt_with("/compact", [refused, say("PART-1"), say("PART-2")]);
-    says(&turn, "🗜️ compressed 4 messages*");
+    let parts = [refused, say("PART-1"), say("PART-2"), say("PART-3")];
+    says(&scene.prompt_with("/compact", parts), "🗜️ compressed 10 messages*");
+    assert!(shown(&last(&scene))[0].1.contains("question-five"));
     scene.finish();
 }
 
@@ -225,7 +232,8 @@ fn a_summary_that_is_itself_too_long_is_made_of_smaller_parts() {
 fn a_picture_is_not_sent_to_be_summarized() {
     let mut scene = keeping(1);
     scene.model.push(say("nice"));
-    let prompt = json!([{"type": "text", "text": "look"}, {"type": "image", "mimeType": "image/png", "data": PNG}]);
+    let prompt =
+        json!([{"type": "text", "text": "look"}, {"type": "image", "mimeType": "image/png", "data": PNG}]);
     let params = json!({"sessionId": scene.session, "prompt": prompt});
     scene.client.call("session/prompt", params);
     talk(&mut scene, &["two"]);
@@ -250,7 +258,10 @@ fn past_the_threshold_it_happens_once_before_the_next_call() {
     let sum = openai::USAGE.0 + openai::USAGE.1;
     assert_eq!(turn.response["result"]["usage"]["totalTokens"], sum, "the summary was paid for");
     let sent = shown(&last(&scene));
-    assert!(sent[0].1.ends_with("SUMMARY") && sent[2..] == [("user".into(), "question-three".into())], "{sent:?}");
+    assert!(
+        sent[0].1.ends_with("SUMMARY") && sent[2..] == [("user".into(), "question-three".into())],
+        "{sent:?}"
+    );
     // The figure is forgotten: what is there now is small.
     let turn = scene.prompt_with("question-four", [say_uncounted("answer-four")]);
     assert_eq!(turn.thoughts(), "");
@@ -266,7 +277,7 @@ fn without_a_count_the_length_is_estimated() {
     let turn = scene.prompt_with(&format!("two {long}"), [say("SUMMARY"), say_uncounted("answer-two")]);
     thinks(&turn, "🗜️ compressed 2 messages → 1 summary + 1 kept*");
     // A count comes before the estimate, whatever that would be.
-    scene.prompt_with("three", [say("SUMMARY"), say_at("answer-three", 10)]);
+    scene.prompt_with("three", [say_at("answer-three", 10)]);
     let turn = scene.prompt_with(&format!("four {long}{long}"), [say_at("answer-four", 10)]);
     assert_eq!((turn.text().as_str(), turn.thoughts().as_str()), ("answer-four", ""));
     scene.finish();
@@ -309,7 +320,8 @@ fn a_provider_that_says_too_long_gets_the_call_again_once_it_is_shorter() {
         for name in ["one", "two"] {
             scene.prompt_with(&format!("question-{name} {}", "x".repeat(3000)), [say("yes")]);
         }
-        let turn = scene.prompt_with("question-three", [openai::refuse(400, words), say("SUMMARY"), say("done")]);
+        let turn =
+            scene.prompt_with("question-three", [openai::refuse(400, words), say("SUMMARY"), say("done")]);
         says(&turn, "done");
         thinks(&turn, "🗜️ compressed 4 messages → 1 summary + 1 kept*");
         let sent = shown(&last(&scene));
@@ -326,8 +338,8 @@ fn in_the_middle_of_a_turn_its_calls_keep_their_results() {
         ("a", "bash", json!({"command": "echo first"})),
         ("b", "bash", json!({"command": "echo second"})),
     ]);
-    let turn =
-        scene.prompt_with("question-two", [call, openai::refuse(400, TOO_LONG[1]), say("SUMMARY"), say("done")]);
+    let turn = scene
+        .prompt_with("question-two", [call, openai::refuse(400, TOO_LONG[1]), say("SUMMARY"), say("done")]);
     says(&turn, "done");
     let roles: Vec<_> = shown(&last(&scene)).into_iter().map(|(role, _)| role).collect();
     assert_eq!(roles, ["user", "assistant", "user", "assistant", "tool", "tool"]);
@@ -359,7 +371,8 @@ fn too_long_whatever_is_done_about_it_ends_in_the_error_and_a_session_that_goes_
     let mut scene = keeping(1);
     talk(&mut scene, &["one"]);
     // No summary can be made.
-    let turn = scene.prompt_with("question-two", [openai::refuse(400, TOO_LONG[1]), openai::refuse(400, "no")]);
+    let turn =
+        scene.prompt_with("question-two", [openai::refuse(400, TOO_LONG[1]), openai::refuse(400, "no")]);
     failed(&turn, "prompt is too long");
     thinks(&turn, "[compact: failed, history kept: 400 Bad Request: no]");
     history_is_whole(&mut scene, &["one"]);
@@ -369,10 +382,11 @@ fn too_long_whatever_is_done_about_it_ends_in_the_error_and_a_session_that_goes_
     let turn = scene.prompt_with("question-four", [too_long(), say("SUMMARY"), too_long()]);
     failed(&turn, "prompt is too long");
     // There is one, and it is longer than what was there.
+    talk(&mut scene, &["five"]);
     let long = say(&"s".repeat(9000));
-    let turn = scene.prompt_with("question-five", [too_long(), long]);
+    let turn = scene.prompt_with("question-six", [too_long(), long]);
     failed(&turn, "prompt is too long");
-    says(&scene.prompt_with("question-six", [say("done")]), "done");
+    says(&scene.prompt_with("question-seven", [say("done")]), "done");
     scene.finish();
 }
 
@@ -450,7 +464,8 @@ fn it_is_among_the_commands() {
     let params = json!({"cwd": scene.client.cwd(), "mcpServers": []});
     scene.client.request("session/new", params);
     let update = scene.client.wait_update(|update| update["sessionUpdate"] == "available_commands_update");
-    let expected = json!({"name": "compact", "description": "Compress the history now, keeping the last turns"});
+    let expected =
+        json!({"name": "compact", "description": "Compress the history now, keeping the last turns"});
     assert_eq!(update["availableCommands"][1], expected);
     scene.finish();
 }
@@ -462,8 +477,10 @@ fn the_context_is_what_the_last_call_took_and_nothing_is_invented() {
     let mut scene = Scene::configured(&json!({"context": {"window": 9000}, "mode": "full-access"}));
     let call = openai::call([("c", "bash", json!({"command": "echo hi"}))]);
     let turn = scene.prompt_with("go", [call, say_at("one", 300), say_uncounted("not asked for")]);
-    let figures: Vec<_> =
-        turn.of_kind("usage_update").map(|u| (u["used"].as_u64().unwrap(), u["size"].as_u64().unwrap())).collect();
+    let figures: Vec<_> = turn
+        .of_kind("usage_update")
+        .map(|u| (u["used"].as_u64().unwrap(), u["size"].as_u64().unwrap()))
+        .collect();
     assert_eq!(figures, [(openai::USAGE.0 + openai::USAGE.1, 9000), (305, 9000)]);
     assert_eq!(turn.response["result"]["usage"]["inputTokens"], openai::USAGE.0 + 300);
     let turn = scene.prompt("again");

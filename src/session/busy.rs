@@ -1,8 +1,9 @@
 //! What a session has accepted, as the dispatcher and the session's worker share it: one lock over its phase, what
 //! runs, and its inbox. The inbox is the list of accepted prompts, so a cancel can take one out of its middle.
 use crate::cancel::CancelSource;
+use crate::session::commands::Command;
 use crate::session::gate::{Gate, Place};
-use crate::session::{Opening, Origin, Prompt, commands};
+use crate::session::{Opening, Origin, Prompt};
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::Id;
 use crate::wire::outbox::{AtDeadline, Reply};
@@ -53,8 +54,8 @@ struct Running {
 enum Kind {
     /// Takes the gate.
     Turn,
-    /// A prompt that is a slash command without a model call.
-    Command,
+    /// A prompt that is a slash command: it waits its turn, and others wait for it.
+    Command(Command),
     /// May be cancelled, by its own id.
     Load,
     Other,
@@ -62,7 +63,12 @@ enum Kind {
 
 impl Kind {
     fn is_prompt(self) -> bool {
-        matches!(self, Self::Turn | Self::Command)
+        matches!(self, Self::Turn | Self::Command(_))
+    }
+
+    /// It asks the model.
+    fn takes_gate(self) -> bool {
+        matches!(self, Self::Turn | Self::Command(Command::Compact))
     }
 }
 
@@ -85,8 +91,7 @@ pub enum Work {
 impl Work {
     fn kind(&self) -> Kind {
         match self {
-            Self::Prompt(prompt) if commands::is_command(&prompt.text) => Kind::Command,
-            Self::Prompt(_) => Kind::Turn,
+            Self::Prompt(prompt) => Command::parse(&prompt.text).map_or(Kind::Turn, Kind::Command),
             Self::Open(Opening { origin: Origin::Saved { .. }, .. }) => Kind::Load,
             _ => Kind::Other,
         }
@@ -142,11 +147,11 @@ impl State {
             || self.inbox.iter().any(|item| counts(item.work.kind()))
     }
 
-    /// A turn with nothing before it gets its number.
+    /// What takes the gate and has nothing before it gets its number.
     fn number_first(&mut self, gate: &Gate) {
         if self.running.is_none()
             && self.phase == Phase::Live
-            && let Some(first) = self.inbox.front_mut().filter(|item| item.work.kind() == Kind::Turn)
+            && let Some(first) = self.inbox.front_mut().filter(|item| item.work.kind().takes_gate())
         {
             first.place.get_or_insert_with(|| gate.number());
         }
@@ -255,7 +260,7 @@ pub struct Job<'a> {
     busy: &'a Busy,
     /// What the session is when it ends.
     pub after: Phase,
-    /// A turn's place at the gate.
+    /// Its place at the gate, if it takes that.
     pub place: Option<Place>,
     /// Its own.
     pub cancel: CancelSource,

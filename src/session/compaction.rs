@@ -62,10 +62,9 @@ impl fmt::Display for Outcome {
                 "🗜️ compressed {replaced} messages → 1 summary + {kept} kept ({before} → {after} tokens, {}s)",
                 took.as_secs_f64().round()
             ),
-            Self::Nothing { messages, keep } => write!(
-                f,
-                "🗜️ nothing to compact: {messages} message(s), no turn older than the last {keep}"
-            ),
+            Self::Nothing { messages, keep } => {
+                write!(f, "🗜️ nothing to compact: {messages} message(s), no turn older than the last {keep}")
+            }
             Self::Failed(why) => write!(f, "[compact: failed, history kept: {why}]"),
         }
     }
@@ -111,6 +110,7 @@ fn replace(session: &mut Session, keep: usize, summary: String) -> (u64, u64) {
     let (before, estimated) = (session.window.used(&session.request()), estimate(&session.request()));
     session.history.compact(keep, summary);
     session.window.forget();
+    session.save();
     let after = estimate(&session.request());
     (before, (after as f64 * before as f64 / estimated.max(1) as f64).round() as u64)
 }
@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn an_outcome_reads_as_documented() {
-        let done = Compressed { replaced: 12, kept: 4, before: 9000, after: 700, took: Duration::from_millis(2600) };
+        let done =
+            Compressed { replaced: 12, kept: 4, before: 9000, after: 700, took: Duration::from_millis(2600) };
         for (outcome, line) in [
             (
                 Outcome::Compressed(done),

@@ -2,6 +2,7 @@
 pub mod busy;
 pub mod calls;
 pub mod commands;
+pub mod compaction;
 pub mod conversation;
 pub mod gate;
 pub mod history;
@@ -11,6 +12,7 @@ pub mod instructions;
 mod links;
 pub mod mentions;
 pub mod opening;
+mod pause;
 pub mod permission;
 pub mod prompt;
 pub mod replay;
@@ -18,16 +20,18 @@ mod shown;
 pub mod speaker;
 pub mod store;
 pub mod turn;
+pub mod usage;
 pub mod worker;
 
 pub use prompt::Prompt;
 
 use crate::files::Unsynced;
-use crate::model::{Call, Provider, ToolSpec};
+use crate::model::{Call, Provider, Request, ToolSpec};
 use crate::session::history::History;
 use crate::session::history::record::{CallResult, Status};
 use crate::session::permission::Permissions;
 use crate::session::store::Store;
+use crate::session::usage::Window;
 use crate::settings::Environment;
 use crate::settings::config::{Flags, ProcessSettings};
 use crate::tools::{Tool, Workspace};
@@ -199,6 +203,10 @@ pub struct Session {
     pub mode_id: String,
     /// `turns.maxModelCalls`.
     pub max_model_calls: u32,
+    /// The model's context, and how full it is.
+    pub window: Window,
+    /// `context.keepLastTurns`: kept word for word by a compaction.
+    pub keep_last_turns: usize,
     /// What the user is to be told at the next prompt.
     pub notices: Vec<String>,
 }
@@ -207,6 +215,12 @@ impl Session {
     /// Writes what has been said and done; a failure is a warning.
     pub fn save(&mut self) {
         self.store.save(&self.history);
+    }
+
+    /// The next model call as things stand.
+    pub fn request(&self) -> Request<'_> {
+        let Self { model, system, history, specs, .. } = self;
+        Request { model, system, messages: history.messages(), tools: specs }
     }
 
     /// Notes a skill that was read.

@@ -4,6 +4,7 @@ use crate::process;
 use crate::session::conversation::{self, Conversation};
 use crate::session::instructions::{self, Surroundings};
 use crate::session::permission::Permissions;
+use crate::session::usage::Window;
 use crate::session::{ClientCapabilities, Context, LOGIN_NAME, OpenParams, Opening, Session};
 use crate::settings;
 use crate::settings::config::{self, SessionSettings};
@@ -62,6 +63,8 @@ pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Open
         mode_id: settings.mode.id().to_string(),
         permissions: Permissions { mode: settings.mode, rules: settings.rules, always: HashMap::new() },
         max_model_calls: settings.max_model_calls,
+        window: Window::new(settings.window, settings.threshold),
+        keep_last_turns: settings.keep_last_turns,
         notices: notices(&params.mcp_servers),
         id,
     };

@@ -7,11 +7,11 @@ use crossbeam_channel::{after, select};
 use std::time::Duration;
 
 /// Hears of a model call whose reply is not for the user.
-pub struct Retrying<'a> {
+pub(super) struct Retrying<'a> {
     /// Tells of the retries.
-    pub speaker: Speaker<'a>,
+    pub(super) speaker: Speaker<'a>,
     /// Its turn's.
-    pub place: &'a Place,
+    pub(super) place: &'a Place,
 }
 
 impl Listener for Retrying<'_> {
@@ -26,7 +26,12 @@ impl Listener for Retrying<'_> {
 ///
 /// # Errors
 /// Cancelled meanwhile.
-pub fn pause(speaker: &Speaker<'_>, place: &Place, why: &str, wait: Duration) -> Result<(), Cancelled> {
+pub(super) fn pause(
+    speaker: &Speaker<'_>,
+    place: &Place,
+    why: &str,
+    wait: Duration,
+) -> Result<(), Cancelled> {
     speaker.thought(&format!("{why}; trying again in {:.1} s.", wait.as_secs_f64()));
     place.away(speaker.cancel, || sleep(wait, speaker.cancel))
 }

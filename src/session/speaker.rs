@@ -46,6 +46,11 @@ impl Speaker<'_> {
         self.update(&Update::AgentThoughtChunk(Chunk::text(text, &self.new_message())));
     }
 
+    /// Another session's turn takes its time.
+    pub fn waits_for_a_turn(&self) {
+        self.thought("Waiting for another session's turn to end.");
+    }
+
     /// Asks for permission. `None`: cancelled, or nobody answers.
     pub fn request_permission(&self, params: &RequestPermission<'_>) -> Option<Answer> {
         self.context.outbox.request("session/request_permission", params, self.cancel)

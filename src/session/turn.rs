@@ -1,17 +1,19 @@
 //! A turn: model → tools → model, until the model is done or something ends it.
-use crate::cancel::{CancelToken, Cancelled};
-use crate::model::{Broken, Call, Delta, Failure, Flusher, Listener, Reply, Request, Stop, Usage, Why};
+use crate::cancel::Cancelled;
+use crate::model::{Broken, Call, Delta, Failure, Flusher, Listener, Reply, Request, Stop, Why};
 use crate::session::calls::{self, NotTried};
+use crate::session::compaction::{self, Outcome};
 use crate::session::gate::Place;
 use crate::session::history::record::CallReference;
 use crate::session::mentions::Mention;
+use crate::session::pause::pause;
 use crate::session::speaker::Speaker;
 use crate::session::store::{time, title_of};
+use crate::session::usage::Spent;
 use crate::session::{Prompt, Session, mentions};
 use crate::text::clean;
 use crate::tools::Workspace;
-use crate::wire::acp::{self, Chunk, PromptResponse, StopReason, Update};
-use crossbeam_channel::{after, select};
+use crate::wire::acp::{Chunk, PromptResponse, StopReason, Update};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +37,8 @@ pub fn take_turn(
     let mut turn = Turn {
         speaker: *speaker,
         place,
-        usage: None,
+        spent: Spent::default(),
+        compaction_failed: false,
         said_something: false,
         last_call: None,
         tally: Tally::default(),
@@ -52,9 +55,9 @@ pub fn take_turn(
         _ if speaker.cancel.is_cancelled() => StopReason::Cancelled,
         Ok(stop_reason) => stop_reason,
         Err(Ended::Cancelled) => StopReason::Cancelled,
-        Err(Ended::Failed(failure)) => return Err(TurnFailed(failure)),
+        Err(Ended::Failed(failure) | Ended::TooLong(failure)) => return Err(TurnFailed(failure)),
     };
-    Ok(PromptResponse { stop_reason, usage: turn.usage })
+    Ok(PromptResponse { stop_reason, usage: turn.spent.sum() })
 }
 
 /// What the user is told of a failed model call, and the error's message word for word.
@@ -65,7 +68,9 @@ pub fn notice(failure: &Failure) -> String {
 struct Turn<'a> {
     speaker: Speaker<'a>,
     place: &'a Place,
-    usage: Option<acp::Usage>,
+    spent: Spent,
+    /// It is not tried again at each call.
+    compaction_failed: bool,
     said_something: bool,
     last_call: Option<(Call, String, usize)>,
     tally: Tally,
@@ -74,6 +79,8 @@ struct Turn<'a> {
 enum Ended {
     Cancelled,
     Failed(Failure),
+    /// Before a word was said.
+    TooLong(Failure),
 }
 
 impl From<Cancelled> for Ended {
@@ -96,8 +103,7 @@ impl Turn<'_> {
             self.speaker.thought(&notice);
         }
         self.begin(session, prompt);
-        let waits = || self.speaker.thought("Waiting for another session's turn to end.");
-        self.place.enter(self.speaker.cancel, waits)?;
+        self.place.enter(self.speaker.cancel, || self.speaker.waits_for_a_turn())?;
         for _ in 0..session.max_model_calls {
             if let Some(stop_reason) = self.step(session)? {
                 return Ok(stop_reason);
@@ -149,7 +155,30 @@ impl Turn<'_> {
         self.run_calls(session, &calls)
     }
 
+    /// A history that is too long is compacted, before the call or when the provider says so; then it is made again.
     fn ask_model(&mut self, session: &mut Session) -> Result<Reply, Ended> {
+        if !self.compaction_failed && session.window.is_full(&session.request()) {
+            self.compact(session)?;
+        }
+        match self.call_model(session) {
+            Err(Ended::TooLong(_)) if self.compact(session)?.is_shorter() => self.call_model(session),
+            end => end,
+        }
+    }
+
+    /// All but the last turns; this one, whose question waits for an answer, is always kept.
+    fn compact(&mut self, session: &mut Session) -> Result<Outcome, Cancelled> {
+        let keep = session.keep_last_turns.max(1);
+        let outcome = compaction::compact(session, keep, self.place, &self.speaker, &mut self.spent)?;
+        self.compaction_failed |= matches!(outcome, Outcome::Failed(_));
+        if !matches!(outcome, Outcome::Nothing { .. }) {
+            self.speaker.thought(&outcome.to_string());
+            log::info!("[acp] session {}: compaction — {outcome}", session.id);
+        }
+        Ok(outcome)
+    }
+
+    fn call_model(&mut self, session: &mut Session) -> Result<Reply, Ended> {
         let request = Request {
             model: &session.model,
             system: &session.system,
@@ -166,18 +195,23 @@ impl Turn<'_> {
         match session.provider.complete(&request, self.speaker.cancel, &mut voice) {
             Ok(reply) => {
                 if let Some(usage) = reply.usage {
-                    add_usage(self.usage.get_or_insert_default(), usage);
+                    self.spent.add(usage);
+                    session.window.count(usage);
+                    let (used, size) = (usage.input + usage.output, session.window.size);
+                    self.speaker.update(&Update::UsageUpdate { used, size });
                 }
                 Ok(reply)
             }
             Err(Broken { why, mut partial }) => {
                 partial.calls.clear(); // none of them was complete
-                if !partial.text.is_empty() {
+                let said_something = !partial.text.is_empty();
+                if said_something {
                     session.history.push_assistant(partial, || unreachable!("it has no calls"));
                     session.save();
                 }
                 Err(match why {
                     Why::Cancelled => Ended::Cancelled,
+                    Why::Failed(failure) if failure.too_long && !said_something => Ended::TooLong(failure),
                     Why::Failed(failure) => Ended::Failed(failure),
                 })
             }
@@ -263,20 +297,6 @@ impl Tally {
     }
 }
 
-fn add_usage(sum: &mut acp::Usage, call: Usage) {
-    let add = |sum: &mut Option<u64>, more: Option<u64>| {
-        if let Some(more) = more {
-            *sum.get_or_insert(0) += more;
-        }
-    };
-    sum.input_tokens += call.input;
-    sum.output_tokens += call.output;
-    sum.total_tokens += call.input + call.output;
-    add(&mut sum.thought_tokens, call.reasoning);
-    add(&mut sum.cached_read_tokens, call.cached_read);
-    add(&mut sum.cached_write_tokens, call.cached_write);
-}
-
 /// What Bob adds to a prompt: which files it mentions.
 fn mentioned(session: &Session, text: &str) -> String {
     let Workspace { cwd, home, .. } = &session.workspace;
@@ -316,21 +336,12 @@ impl Listener for Voice<'_> {
     }
 
     fn pause(&mut self, why: &str, wait: Duration) -> Result<(), Cancelled> {
-        let seconds = wait.as_secs_f64();
-        self.speaker.thought(&format!("{why}; trying again in {seconds:.1} s."));
-        self.place.away(self.speaker.cancel, || sleep(wait, self.speaker.cancel))
+        pause(&self.speaker, self.place, why, wait)
     }
 }
 
 impl Drop for Voice<'_> {
     fn drop(&mut self) {
         self.speaker.context.outbox.flush();
-    }
-}
-
-fn sleep(wait: Duration, cancel: &CancelToken) {
-    select! {
-        recv(after(wait)) -> _ => {}
-        recv(cancel.fired()) -> _ => {}
     }
 }

@@ -136,7 +136,10 @@ mod tests {
         spent.add(Usage { input: 20, output: 2, reasoning: Some(1), ..Usage::default() });
         let sum = spent.sum().unwrap();
         assert_eq!((sum.input_tokens, sum.output_tokens, sum.total_tokens), (30, 3, 33));
-        assert_eq!((sum.cached_read_tokens, sum.thought_tokens, sum.cached_write_tokens), (Some(4), Some(1), None));
+        assert_eq!(
+            (sum.cached_read_tokens, sum.thought_tokens, sum.cached_write_tokens),
+            (Some(4), Some(1), None)
+        );
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A session's worker: one thread that owns everything of the session and does its requests in order.
 use crate::cancel::{CancelToken, Cancelled};
 use crate::session::busy::{Busy, Item, Job, Phase, Work};
+use crate::session::commands::{self, Command};
 use crate::session::opening::{self, Opened};
 use crate::session::replay::replay;
 use crate::session::speaker::Speaker;
 use crate::session::turn::{TurnFailed, notice, take_turn};
-use crate::session::{Context, Ended, Event, HowEnded, MODES, Opening, Origin, Prompt, Session, commands};
+use crate::session::{Context, Ended, Event, HowEnded, MODES, Opening, Origin, Prompt, Session};
 use crate::settings::config::Mode;
 use crate::text::clean;
 use crate::wire::acp::{Modes, OpenedSession, PromptResponse, Update, session_update};
@@ -172,8 +173,10 @@ fn answer_prompt(
 ) -> Result<PromptResponse, RpcError> {
     let (id, cancel) = (session.id.clone(), job.cancel.token());
     let speaker = Speaker { context, session: &id, cancel: &cancel };
-    let Some(place) = &job.place else {
-        return Ok(commands::new(session, &speaker)); // only a slash command has no place
+    let place = match (Command::parse(&prompt.text), &job.place) {
+        (Some(Command::Compact), Some(place)) => return Ok(commands::compact(session, place, &speaker)),
+        (None, Some(place)) => place,
+        _ => return Ok(commands::new(session, &speaker)), // it alone has no place
     };
     take_turn(session, prompt, place, &speaker).map_err(|TurnFailed(failure)| {
         let mut data = json!({ "reason": "llm_error", "error": failure.message });

@@ -84,6 +84,13 @@ pub enum Update<'a> {
         /// RFC 3339.
         updated_at: &'a str,
     },
+    /// How full the model's context is.
+    UsageUpdate {
+        /// Tokens of the last model call, in and out.
+        used: u64,
+        /// Tokens that fit.
+        size: u64,
+    },
     /// The mode was set.
     CurrentModeUpdate {
         /// Ours or the client's own.

@@ -314,7 +314,10 @@ fn what_may_pass_is_tried_again_and_told_in_the_provider_s_words() {
 fn there_are_five_tries() {
     let server = Server::start();
     let outcome = call_answered(&server, &vec![status("502 x", "", "<title>502 Bad Gateway</title>"); 5]);
-    assert_eq!(outcome.failure(), &Failure { status: Some(502), message: "502 Bad Gateway".into(), too_long: false });
+    assert_eq!(
+        outcome.failure(),
+        &Failure { status: Some(502), message: "502 Bad Gateway".into(), too_long: false }
+    );
     assert_eq!(outcome.pauses().len(), 4);
 }
 
