@@ -390,6 +390,41 @@ fn too_long_whatever_is_done_about_it_ends_in_the_error_and_a_session_that_goes_
     scene.finish();
 }
 
+// Saved.
+
+#[test]
+fn a_loaded_session_shows_all_that_was_said_and_the_model_gets_what_it_had() {
+    const TURNS: usize = 150;
+    let mut scene = keeping(2);
+    for turn in 0..TURNS {
+        scene.prompt_with(&format!("question-{turn}"), [say(&format!("answer-{turn}"))]);
+    }
+    says(
+        &scene.prompt_with("/compact", [say("SUMMARY")]),
+        "🗜️ compressed 296 messages → 1 summary + 4 kept*",
+    );
+    let session = json!({"sessionId": scene.session});
+    scene.client.call("session/close", session);
+    let params = json!({"sessionId": scene.session, "cwd": scene.client.cwd(), "mcpServers": []});
+    let id = scene.client.request("session/load", params);
+    let session = scene.session.clone();
+    let load = scene.client.wait_turn(&session, &id);
+    assert!(load.response.get("error").is_none(), "{}", load.response);
+    let said = |update: &Value| update["content"]["text"].as_str().unwrap_or_default().to_owned();
+    let replayed: Vec<_> =
+        load.updates.iter().filter(|update| !update["content"].is_null()).map(said).collect();
+    let mut expected: Vec<_> =
+        (0..TURNS).flat_map(|turn| [format!("question-{turn}"), format!("answer-{turn}")]).collect();
+    expected.insert(2 * (TURNS - 2), "🗜️ SUMMARY".to_owned());
+    assert_eq!(replayed, expected);
+    scene.prompt_with("go on", [say("done")]);
+    let sent = shown(&last(&scene));
+    assert!(sent[0].1.ends_with("SUMMARY"));
+    assert_eq!(sent.len(), 2 + 4 + 1, "{sent:?}");
+    assert_eq!((sent[2].1.as_str(), sent[6].1.as_str()), ("question-148", "go on"));
+    scene.finish();
+}
+
 // Cancelled, and beside other turns.
 
 #[test]
@@ -438,6 +473,29 @@ fn the_command_waits_for_a_running_turn_and_a_prompt_behind_it_for_the_command()
     says(&scene.client.wait_turn(&session, &compact), "🗜️ compressed 2 messages → 1 summary + 2 kept*");
     assert_eq!(scene.client.wait_turn(&session, &behind).stop_reason(), "end_turn");
     assert_eq!(shown(&last(&scene)).last().unwrap().1, "question-three");
+    scene.finish();
+}
+
+#[test]
+fn the_command_waits_for_another_sessions_turn() {
+    let mut scene = keeping(1);
+    talk(&mut scene, &["one", "two"]);
+    let compacted = scene.session.clone();
+    scene.new_session();
+    let (answer, hold) = talking([]);
+    scene.model.push(and_stops(answer));
+    let other = scene.session.clone();
+    let turn = scene.client.send_prompt(&other, "question-three");
+    scene.client.wait_update(said_something);
+    let compact = scene.client.send_prompt(&compacted, "/compact");
+    scene.client.wait_update(|update| {
+        update["content"]["text"].as_str().is_some_and(|text| text.starts_with("Waiting for another session"))
+    });
+    assert_eq!(scene.model.requests().len(), 3, "no summary was asked for");
+    scene.model.push(say("SUMMARY"));
+    hold.release();
+    assert_eq!(scene.client.wait_turn(&other, &turn).stop_reason(), "end_turn");
+    says(&scene.client.wait_turn(&compacted, &compact), "🗜️ compressed 2 messages*");
     scene.finish();
 }
 

@@ -442,13 +442,14 @@ enum Expected {
     UnknownMethod,
 }
 
-const TEXTS: [&str; 7] = [
+const TEXTS: [&str; 8] = [
     "hello",
     "run true",
     "run sleep 300",
     "read a.txt",
     "write b.txt x",
     "/new",
+    "/compact",
     "run for i in 1 2 3; do echo $i; done",
 ];
 
@@ -557,7 +558,7 @@ impl Fuzz {
     fn prompt(&mut self, session: &str) -> String {
         let text = TEXTS[self.dice.roll(TEXTS.len())];
         let known = self.sessions.get_mut(session).expect("it is known");
-        let expected = match (known.closed, known.quiet || self.queue || text == "/new") {
+        let expected = match (known.closed, known.quiet || self.queue || text.starts_with('/')) {
             (true, _) => Expected::UnknownSession,
             (false, true) => Expected::TurnForSure,
             (false, false) => Expected::Turn,
