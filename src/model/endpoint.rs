@@ -28,15 +28,19 @@ pub(super) struct EndpointProvider {
     backoff: Backoff,
 }
 
+/// The format an endpoint talks.
+pub(super) fn dialect_of(endpoint: &Endpoint) -> Box<dyn Dialect> {
+    match endpoint.format {
+        Format::OpenAiCompletions => Box::new(OpenAi::new(endpoint)),
+        Format::AnthropicMessages => Box::new(Anthropic::new(endpoint)),
+        Format::OpenAiResponses => Box::new(Responses::new(endpoint)),
+    }
+}
+
 impl EndpointProvider {
     /// Connects with the first call.
     pub(super) fn new(endpoint: &Endpoint, client: Client, backoff: Backoff) -> Self {
-        let dialect: Box<dyn Dialect> = match endpoint.format {
-            Format::OpenAiCompletions => Box::new(OpenAi::new(endpoint)),
-            Format::AnthropicMessages => Box::new(Anthropic::new(endpoint)),
-            Format::OpenAiResponses => Box::new(Responses::new(endpoint)),
-        };
-        Self { dialect, client, key: endpoint.api_key.clone(), backoff }
+        Self { dialect: dialect_of(endpoint), client, key: endpoint.api_key.clone(), backoff }
     }
 
     /// One try: changes the request until the server takes it, then hears the reply.

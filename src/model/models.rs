@@ -1,11 +1,12 @@
 //! Which models an endpoint says it has.
 use crate::cancel::CancelToken;
 use crate::model::Failure;
+use crate::model::endpoint::dialect_of;
 use crate::model::failure::{Complaint, Trouble};
 use crate::model::http::{Client, Get};
 use crate::settings::Environment;
 use crate::settings::config::Net;
-use crate::settings::llm::{Endpoint, Format};
+use crate::settings::llm::Endpoint;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -14,8 +15,6 @@ use std::time::Duration;
 const LIST_LIMIT: usize = 8 << 20;
 /// A longer name, in bytes, is none.
 const NAME_LIMIT: usize = 256;
-/// The version of Anthropic's interface that is spoken.
-const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// Asks the endpoint for its models, in its own order, each once. `limit` is for all of it.
 ///
@@ -29,10 +28,11 @@ pub fn list_models(
     cancel: &CancelToken,
     limit: Duration,
 ) -> Result<Vec<String>, Failure> {
+    let dialect = dialect_of(endpoint);
     let get = Get {
-        url: url(endpoint),
+        url: url(dialect.url()),
         headers: vec![("accept", "application/json".into())],
-        credentials: credentials(endpoint),
+        credentials: dialect.headers(endpoint.api_key.as_ref()),
         within: limit,
     };
     let listed = fetch(&mut Client::new(net, environment), &get, cancel);
@@ -54,29 +54,12 @@ fn fetch(client: &mut Client, get: &Get, cancel: &CancelToken) -> Result<Vec<Str
     })
 }
 
-fn url(endpoint: &Endpoint) -> String {
-    let base = endpoint.base_url.trim_end_matches('/');
+/// The list lies beside what requests are sent to.
+fn url(request_url: &str) -> String {
     let base = ["/chat/completions", "/responses", "/messages"]
         .iter()
-        .find_map(|path| base.strip_suffix(path))
-        .unwrap_or(base);
-    match endpoint.format {
-        Format::AnthropicMessages if !base.ends_with("/v1") => format!("{base}/v1/models"),
-        _ => format!("{base}/models"),
-    }
-}
-
-fn credentials(endpoint: &Endpoint) -> Vec<(&'static str, String)> {
-    let key = endpoint.api_key.as_ref().map(|key| key.expose().to_owned());
-    match endpoint.format {
-        Format::AnthropicMessages => {
-            let version = ("anthropic-version", ANTHROPIC_VERSION.to_owned());
-            key.map(|key| ("x-api-key", key)).into_iter().chain([version]).collect()
-        }
-        Format::OpenAiCompletions | Format::OpenAiResponses => {
-            key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
-        }
-    }
+        .find_map(|path| request_url.strip_suffix(path));
+    format!("{}/models", base.unwrap_or(request_url))
 }
 
 /// `{"data": [{"id": …}]}` as nearly all write it, `{"models": [{"name": …}]}`, or the bare list.

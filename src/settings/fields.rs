@@ -135,12 +135,10 @@ pub fn check_model(text: &str) -> Result<String, &'static str> {
 
 /// The wire format.
 pub(super) fn format(setting: Setting<'_>) -> Result<Format, LlmError> {
-    match setting.value {
-        "openai-completions" => Ok(Format::OpenAiCompletions),
-        "anthropic-messages" => Ok(Format::AnthropicMessages),
-        "openai-responses" => Ok(Format::OpenAiResponses),
-        _ => Err(setting.broken("is not one of openai-completions, anthropic-messages, openai-responses")),
-    }
+    let named = Format::ALL.into_iter().find(|format| format.name() == setting.value);
+    named.ok_or_else(|| {
+        setting.broken("is not one of openai-completions, anthropic-messages, openai-responses")
+    })
 }
 
 /// `LLM_TEMPERATURE`.

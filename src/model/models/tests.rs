@@ -2,6 +2,7 @@
 use super::*;
 use crate::cancel::CancelSource;
 use crate::settings::Secret;
+use crate::settings::llm::Format;
 use crossbeam_channel::{Receiver, unbounded};
 use serde_json::{Map, json};
 use std::io::{BufRead, BufReader, Write};
@@ -68,7 +69,7 @@ fn list(base_url: &str, limit: Duration) -> Result<Vec<String>, Failure> {
 }
 
 #[test]
-fn the_address_and_the_key_are_the_formats() {
+fn the_address_is_the_formats() {
     for (format, base, expected) in [
         (Format::OpenAiCompletions, "http://h/v1", "http://h/v1/models"),
         (Format::OpenAiCompletions, "http://h/v1/chat/completions", "http://h/v1/models"),
@@ -77,13 +78,22 @@ fn the_address_and_the_key_are_the_formats() {
         (Format::AnthropicMessages, "http://h/v1", "http://h/v1/models"),
         (Format::AnthropicMessages, "http://h/v1/messages", "http://h/v1/models"),
     ] {
-        assert_eq!(url(&endpoint(base, format)), expected);
+        assert_eq!(url(dialect_of(&endpoint(base, format)).url()), expected);
     }
-    let (bearer, bare) = (Format::OpenAiCompletions, Format::AnthropicMessages);
-    assert_eq!(credentials(&endpoint("x", bearer)), [("authorization", format!("Bearer {KEY}"))]);
-    let expected = [("x-api-key", KEY.to_owned()), ("anthropic-version", ANTHROPIC_VERSION.to_owned())];
-    assert_eq!(credentials(&endpoint("x", bare)), expected);
-    assert_eq!(credentials(&Endpoint { api_key: None, ..endpoint("x", bearer) }), []);
+}
+
+#[test]
+fn the_key_goes_as_the_format_has_it() {
+    for (format, header) in
+        [(Format::OpenAiCompletions, "authorization: bearer "), (Format::AnthropicMessages, "x-api-key: ")]
+    {
+        let (base, asked) = serve(vec![answer("200 OK", r#"{"data": []}"#)]);
+        let net = Net { ca_file: None, connect: NEVER, first_byte: NEVER, idle: NEVER };
+        let token = CancelSource::new().token();
+        list_models(&endpoint(&base, format), &net, &Environment::default(), &token, NEVER).unwrap();
+        let head = asked.recv().unwrap();
+        assert!(head.contains(&format!("{header}{KEY}\r\n")), "{head}");
+    }
 }
 
 #[test]
