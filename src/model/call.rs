@@ -1,4 +1,5 @@
 //! Tool calls as all wire formats share them: arguments, ids, names.
+use crate::model::json::Room;
 use crate::model::{Arguments, Call};
 use crate::wire::jsonrpc::nests_deeper_than;
 use serde_json::{Map, Value};
@@ -9,20 +10,22 @@ use ulid::Ulid;
 
 /// Deeper arguments are none: they go to the client inside messages of ours, and its parser has a limit too.
 const DEEPEST: usize = 64;
+/// Longer arguments, in bytes, are none: they are shown, saved and sent back with every request.
+const LONGEST_ARGUMENTS: usize = 8 << 20;
 /// The longest name or id that every provider takes.
 const LONGEST: usize = 64;
 
-/// Nothing and `null` are no arguments; text inside text is looked into once.
-pub(super) fn arguments(text: &str) -> Arguments {
+/// Nothing and `null` are no arguments; text inside text is looked into once. What `room` does not hold is invalid.
+pub(super) fn arguments(text: &str, room: &mut Room) -> Arguments {
     let invalid = || Arguments::Invalid(text.to_owned());
     let nothing = |text: &str| matches!(text.trim(), "" | "null");
     if nothing(text) {
         return Arguments::Object(Map::new());
     }
-    match parsed(text) {
+    match parsed(text, room) {
         Some(Value::Object(members)) => Arguments::Object(members),
         Some(Value::String(inner)) if nothing(&inner) => Arguments::Object(Map::new()),
-        Some(Value::String(inner)) => match parsed(&inner) {
+        Some(Value::String(inner)) => match parsed(&inner, room) {
             Some(Value::Object(members)) => Arguments::Object(members),
             _ => invalid(),
         },
@@ -30,8 +33,11 @@ pub(super) fn arguments(text: &str) -> Arguments {
     }
 }
 
-fn parsed(text: &str) -> Option<Value> {
-    if nests_deeper_than(text.as_bytes(), DEEPEST) { None } else { serde_json::from_str(text).ok() }
+fn parsed(text: &str, room: &mut Room) -> Option<Value> {
+    if text.len() > LONGEST_ARGUMENTS || nests_deeper_than(text.as_bytes(), DEEPEST) {
+        return None;
+    }
+    room.parse(text).ok()
 }
 
 /// Arguments as a piece of text, also where a server sends them as a value.
@@ -107,7 +113,7 @@ mod tests {
             ("{\"path\":\"a\",\"content\":\"hel", None),
             ("{}{}", None),
         ] {
-            match (arguments(text), expected) {
+            match (arguments(text, &mut Room::default()), expected) {
                 (Arguments::Object(members), Some(expected)) => assert_eq!(Value::Object(members), expected),
                 (Arguments::Invalid(raw), None) => assert_eq!(raw, text),
                 (other, _) => panic!("{text}: {other:?}"),

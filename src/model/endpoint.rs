@@ -6,7 +6,7 @@ use crate::model::failure::{Complaint, Ended, Trouble};
 use crate::model::http::{Client, Post, Response};
 use crate::model::learnt::knows_no_tools;
 use crate::model::openai::OpenAi;
-use crate::model::reply::ReplyStream;
+use crate::model::reply::{Ear, ReplyStream};
 use crate::model::responses::Responses;
 use crate::model::retry::{self, Backoff};
 use crate::model::{AssistantMessage, Broken, Listener, Provider, Reply, Request};
@@ -51,7 +51,7 @@ impl EndpointProvider {
         listener: &mut dyn Listener,
     ) -> Result<Reply, Ended> {
         let answer = self.answer(request, cancel).map_err(nothing_heard)?;
-        hear(answer, self.dialect.reply(), listener)
+        hear(answer, self.dialect.reply(), Ear::new(listener, cancel))
     }
 
     /// The first answer with a good status.
@@ -104,17 +104,13 @@ fn nothing_heard(trouble: Trouble) -> Ended {
 }
 
 /// Reads a reply to its end.
-fn hear(
-    mut response: Response,
-    mut stream: ReplyStream,
-    listener: &mut dyn Listener,
-) -> Result<Reply, Ended> {
-    let read = read_to_end(&mut response, &mut stream, listener);
+fn hear(mut response: Response, mut stream: ReplyStream, mut ear: Ear<'_>) -> Result<Reply, Ended> {
+    let read = read_to_end(&mut response, &mut stream, &mut ear);
     let reply = match read {
         // However the connection ended, what counts is whether the reply had its own end mark.
-        Ok(()) => stream.finish(listener),
-        Err(Trouble::Http(broken)) if stream.is_ending() => {
-            stream.finish(listener).map_err(|_| Trouble::Http(broken))
+        Ok(()) => stream.finish(&mut ear),
+        Err(trouble @ (Trouble::Http(_) | Trouble::Damaged)) if stream.ends_told() > 0 => {
+            stream.finish(&mut ear).map_err(|_| trouble)
         }
         Err(trouble) => Err(trouble),
     };
@@ -124,14 +120,10 @@ fn hear(
     reply.map_err(|trouble| Ended { trouble, partial: stream.partial() })
 }
 
-fn read_to_end(
-    response: &mut Response,
-    stream: &mut ReplyStream,
-    listener: &mut dyn Listener,
-) -> Result<(), Trouble> {
-    response.flush_before_waiting(listener.flusher());
+fn read_to_end(response: &mut Response, stream: &mut ReplyStream, ear: &mut Ear<'_>) -> Result<(), Trouble> {
+    response.flush_before_waiting(ear.flusher());
     let mut buffer = vec![0; 16 << 10];
-    let mut received = 0;
+    let (mut received, mut ends_told) = (0, 0);
     while !stream.is_done() {
         let length = response.read(&mut buffer)?;
         if length == 0 {
@@ -141,8 +133,9 @@ fn read_to_end(
         if received > REPLY_LIMIT {
             return Err(Trouble::TooLarge("64 MiB"));
         }
-        stream.push(&buffer[..length], listener)?;
-        if stream.is_ending() {
+        stream.push(&buffer[..length], ear)?;
+        if ends_told != stream.ends_told() {
+            ends_told = stream.ends_told();
             response.expect_end_within(ENDING);
         }
     }

@@ -1,6 +1,7 @@
 //! What can go wrong with a model call, in words for the user, and whether another try may help.
 use crate::cancel::Cancelled;
 use crate::model::http::{self, HttpError};
+use crate::model::json;
 use crate::model::{AssistantMessage, Failure};
 use crate::settings::Secret;
 use crate::text::{clean_to, one_line};
@@ -37,6 +38,8 @@ pub(super) enum Trouble {
     },
     /// An error inside an answer that began well.
     Told(Complaint),
+    /// An event that can't be read: what it said is lost.
+    Damaged,
     /// The answer broke off in the middle.
     CutOff,
     /// Neither text nor calls, and no reason for that.
@@ -73,7 +76,7 @@ impl Trouble {
                 if retried { later } else { Retry::Never }
             }
             Self::Told(complaint) if complaint.is_passing() => Retry::Later,
-            Self::CutOff | Self::Empty => Retry::Later,
+            Self::Damaged | Self::CutOff | Self::Empty => Retry::Later,
             Self::Cancelled | Self::Http(HttpError::Cancelled | HttpError::Unusable(_)) => Retry::Never,
             Self::Told(_) | Self::NoReply(_) | Self::TooLarge(_) | Self::Unusable(_) => Retry::Never,
         }
@@ -91,6 +94,7 @@ impl Trouble {
             Self::Http(error) => (None, error.to_string()),
             Self::Status { status, complaint, .. } => (Some(status), complaint.sentence(Some(status))),
             Self::Told(complaint) => (complaint.status, complaint.sentence(complaint.status)),
+            Self::Damaged => (None, "the reply came damaged: a piece of it can't be read".into()),
             Self::CutOff => (None, "the reply was cut off: the connection ended before it was whole".into()),
             Self::Empty => (None, "the model gave an empty answer".into()),
             Self::NoReply(what) => (None, format!("the endpoint's answer is no model reply: {what}")),
@@ -132,7 +136,7 @@ impl Complaint {
     /// From the body of an answer with an error status: JSON of any shape, a page, or text.
     pub(super) fn from_body(body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
-        match serde_json::from_str::<Value>(&text) {
+        match json::value(&text) {
             Ok(value) => Self::in_value(&value).unwrap_or_else(|| Self::of_words(any_words(&value))),
             Err(_) => Self::of_words(words_of_page(&text)),
         }
@@ -156,7 +160,7 @@ impl Complaint {
 
     /// From data that is known to be an error, JSON or not.
     pub(super) fn from_event(data: &str) -> Self {
-        match serde_json::from_str::<Value>(data) {
+        match json::value(data) {
             Ok(value) => Self::in_value(&value).unwrap_or_else(|| Self::of_object(&value)),
             Err(_) => Self::of_words(data.into()),
         }

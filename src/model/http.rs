@@ -33,6 +33,8 @@ use ureq::{Agent, BodyReader, Proxy, RequestBuilder};
 const HEADERS_LIMIT: usize = 64 << 10;
 /// The part of an error's body that is read, in bytes.
 const ERROR_BODY_LIMIT: usize = 64 << 10;
+/// How long the body of an error may take: its words are worth no longer wait.
+const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 /// How long the end of a body may take when all that matters has come.
 const LAST_BYTES: Duration = Duration::from_millis(50);
 /// Redirects of a GET that are followed.
@@ -253,7 +255,7 @@ fn proxy_for(url: &str, environment: &Environment) -> Result<Option<Proxy>, Http
 
 /// Why there is no response.
 enum Refusal {
-    /// TLS does not trust the server, or does not understand it.
+    /// TLS does not trust the server.
     Certificate(HttpError),
     Other(HttpError),
 }
@@ -273,7 +275,7 @@ fn exchange(
     net: &Net,
 ) -> Result<Response, Refusal> {
     cancel.check().map_err(|_| Refusal::Other(HttpError::Cancelled))?;
-    line.read_limit.set(net.first_byte);
+    line.read_limit.set(net.first_byte, None);
     line.read_limit.set_flusher(None); // the last answer's listener is gone
     let (agent, shut) = (line.agent.clone(), line.shut.clone());
     let hook = cancel.on_cancel(move || {
@@ -291,6 +293,8 @@ fn exchange(
         body: answer.into_body().into_reader(),
         read_limit: line.read_limit.clone(),
         idle: net.idle,
+        wait: net.first_byte,
+        end: None,
         begun: false,
         cancel: cancel.clone(),
         _hook: hook,
@@ -325,12 +329,10 @@ fn refusal(error: ureq::Error, url: &str, net: &Net, cancel: &CancelToken) -> Re
     let place = origin(url);
     let no_answer = |what: String| HttpError::NoAnswer(what);
     Refusal::Other(match error {
-        Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-            return Refusal::Certificate(no_answer(format!(
-                "no secure connection to {place}: {error} (a private CA belongs in net.caFile)"
-            )));
+        Error::Io(error) => return broken_off(&error, &place),
+        Error::Protocol(error) => {
+            HttpError::Unusable(format!("{place} does not answer as HTTP has it: {error}"))
         }
-        Error::Io(error) => no_answer(format!("no answer from {place}: {error}")),
         Error::HostNotFound => no_answer(format!("no answer from {place}: there is no such host")),
         Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
             no_answer(format!("no connection to {place} within {} s", net.connect.as_secs()))
@@ -354,6 +356,21 @@ fn refusal(error: ureq::Error, url: &str, net: &Net, cancel: &CancelToken) -> Re
         )),
         other => no_answer(format!("no answer from {place}: {other}")),
     })
+}
+
+fn broken_off(error: &io::Error, place: &str) -> Refusal {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::InvalidCertificate(_)) => Refusal::Certificate(HttpError::Unusable(format!(
+            "no secure connection to {place}: {error} (a private CA belongs in net.caFile)"
+        ))),
+        Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {
+            Refusal::Other(HttpError::Unusable(format!(
+                "no secure connection to {place}: the server does not speak TLS; is this an http address?"
+            )))
+        }
+        _ => Refusal::Other(HttpError::NoAnswer(format!("no answer from {place}: {error}"))),
+    }
 }
 
 fn header(answer: &Answer, name: impl AsHeaderName) -> Option<&str> {
@@ -385,6 +402,10 @@ pub(super) struct Response {
     body: BodyReader<'static>,
     read_limit: Arc<ReadLimit>,
     idle: Duration,
+    /// How long the next byte of the body may take. What is no part of it (chunks' sizes, trailers) does not count.
+    wait: Duration,
+    /// When all of it has to be over.
+    end: Option<Instant>,
     /// A byte of the body has come.
     begun: bool,
     cancel: CancelToken,
@@ -411,13 +432,15 @@ impl Response {
     /// [`HttpError::Cancelled`]; [`HttpError::Silence`] or, before its first byte, [`HttpError::NoAnswer`];
     /// [`HttpError::Broken`].
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, HttpError> {
+        let deadline = self.end.or_else(|| Instant::now().checked_add(self.wait));
+        self.read_limit.set(self.wait, deadline);
         let result = self.body.read(buffer);
         if self.cancel.is_cancelled() {
             return Err(HttpError::Cancelled);
         }
         let length = result.map_err(|error| self.broken(error))?;
         if !std::mem::replace(&mut self.begun, true) {
-            self.read_limit.set(self.idle);
+            self.wait = self.wait.min(self.idle);
         }
         Ok(length)
     }
@@ -427,9 +450,9 @@ impl Response {
             ureq::Error::Timeout(ureq::Timeout::Global) => {
                 HttpError::Broken("it was not whole in time".into())
             }
-            ureq::Error::Timeout(_) if self.begun => HttpError::Silence(self.read_limit.get()),
+            ureq::Error::Timeout(_) if self.begun => HttpError::Silence(self.wait),
             ureq::Error::Timeout(_) => {
-                HttpError::NoAnswer(format!("nothing came within {} s", self.read_limit.get().as_secs()))
+                HttpError::NoAnswer(format!("nothing came within {} s", self.wait.as_secs()))
             }
             other => HttpError::Broken(other.to_string()),
         }
@@ -440,9 +463,10 @@ impl Response {
         self.read_limit.set_flusher(Some(flusher));
     }
 
-    /// All that matters has come; what may still follow gets no longer than this between two bytes.
-    pub(super) fn expect_end_within(&self, limit: Duration) {
-        self.read_limit.set(limit.min(self.idle));
+    /// All that matters has come; what may still follow gets no longer than this, and the wait that this ends in.
+    pub(super) fn expect_end_within(&mut self, limit: Duration) {
+        self.wait = limit.min(self.idle);
+        self.end = Instant::now().checked_add(self.wait);
     }
 
     /// Reads what little may be left, so that the connection can be used again; else it is closed.
@@ -461,6 +485,7 @@ impl Response {
     /// # Errors
     /// [`HttpError::Cancelled`].
     pub(super) fn error_body(mut self) -> Result<Vec<u8>, HttpError> {
+        self.expect_end_within(ERROR_BODY_TIME);
         let mut body = Vec::new();
         match self.read_up_to(ERROR_BODY_LIMIT, &mut body) {
             Err(HttpError::Cancelled) => Err(HttpError::Cancelled),

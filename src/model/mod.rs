@@ -10,6 +10,7 @@ mod dialect;
 mod endpoint;
 mod failure;
 mod http;
+mod json;
 mod learnt;
 mod models;
 mod openai;

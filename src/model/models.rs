@@ -4,6 +4,7 @@ use crate::model::Failure;
 use crate::model::endpoint::dialect_of;
 use crate::model::failure::{Complaint, Trouble};
 use crate::model::http::{Client, Get};
+use crate::model::json;
 use crate::settings::Environment;
 use crate::settings::config::Net;
 use crate::settings::llm::Endpoint;
@@ -47,7 +48,7 @@ fn fetch(client: &mut Client, get: &Get, cancel: &CancelToken) -> Result<Vec<Str
         return Err(Trouble::Status { status, complaint, retry_after: None });
     }
     let body = answer.whole_body(LIST_LIMIT)?.ok_or(Trouble::TooLarge("8 MiB"))?;
-    let names = serde_json::from_slice(&body).ok().and_then(|list| names(&list));
+    let names = std::str::from_utf8(&body).ok().and_then(|text| names(&json::value(text).ok()?));
     names.ok_or_else(|| {
         let words = "the endpoint's answer is no list of models".to_owned();
         Trouble::Told(Complaint { words, status: Some(status), ..Complaint::default() })

@@ -1,9 +1,9 @@
 //! Recorded streams and what is to come of them: bytes in `fixtures/model/FORMAT/NAME.sse`, the rest beside them. Tests
 //! of all wire formats walk them here.
-use crate::cancel::Cancelled;
+use crate::cancel::{CancelSource, Cancelled};
 use crate::model::dialect::Dialect;
 use crate::model::failure::{Complaint, Retry, Trouble};
-use crate::model::reply::ReplyStream;
+use crate::model::reply::{Ear, ReplyStream};
 use crate::model::{
     Arguments, AssistantMessage, Call, Delta, Image, Listener, Message, Part, Reply, Request, Stop,
     ToolResult, ToolSpec, Usage,
@@ -44,15 +44,16 @@ pub(super) fn decode<'a>(
     mut stream: ReplyStream,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Result<Reply, Trouble>, Heard, AssistantMessage) {
-    let mut heard = Heard::default();
+    let (mut heard, cancel) = (Heard::default(), CancelSource::new().token());
+    let mut ear = Ear::new(&mut heard, &cancel);
     let all = || {
         for piece in pieces {
-            stream.push(piece, &mut heard)?;
+            stream.push(piece, &mut ear)?;
             if stream.is_done() {
                 break;
             }
         }
-        stream.finish(&mut heard)
+        stream.finish(&mut ear)
     };
     let result = all();
     (result, heard, stream.partial())

@@ -1,30 +1,68 @@
 //! A reply in the making, as far as all wire formats share it: bytes of a body in, deltas and the whole out.
 //! Does no I/O.
+use crate::cancel::{CancelToken, Cancelled};
 use crate::model::failure::{Complaint, Trouble, words_of_page};
+use crate::model::json::{self, Bad, Room};
 use crate::model::sse::{self, Event};
 use crate::model::think::ThinkTags;
-use crate::model::{Arguments, AssistantMessage, Call, Delta, Listener, Reply, Stop, Usage};
+use crate::model::{Arguments, AssistantMessage, Call, Delta, Flusher, Listener, Reply, Stop, Usage};
 use crate::text;
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
+
+/// Calls, content blocks or output items of one reply: each is searched for, announced and answered. Models make some
+/// dozens.
+const PIECES_LIMIT: usize = 1024;
+
+/// Hears deltas until it is cancelled.
+pub(super) struct Ear<'a> {
+    listener: &'a mut dyn Listener,
+    cancel: &'a CancelToken,
+}
+
+impl<'a> Ear<'a> {
+    /// After a cancel `listener` hears no more.
+    pub(super) fn new(listener: &'a mut dyn Listener, cancel: &'a CancelToken) -> Self {
+        Self { listener, cancel }
+    }
+
+    /// See [`Listener::flusher`].
+    pub(super) fn flusher(&self) -> Flusher {
+        self.listener.flusher()
+    }
+
+    /// Tells that a call has begun, once it has a name.
+    pub(super) fn begun(&mut self, name: Option<&str>) -> Result<(), Cancelled> {
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => self.tell(Delta::CallBegun(name)),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, delta: Delta<'_>) -> Result<(), Cancelled> {
+        self.cancel.check()?;
+        self.listener.delta(delta);
+        Ok(())
+    }
+}
 
 /// Makes a reply of what one format's events say.
 pub(super) trait Assembly {
     /// One event that is neither an error by its kind nor `[DONE]`.
     ///
     /// # Errors
-    /// An error told by the provider.
-    fn event(&mut self, event: Event<'_>, listener: &mut dyn Listener) -> Result<(), Trouble>;
+    /// An error told by the provider, [`Trouble::Damaged`], a limit, a cancel.
+    fn event(&mut self, event: Event<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble>;
 
     /// An answer that is no stream, and no error either. `false`: it is no reply of this format.
     ///
     /// # Errors
-    /// An error told by the provider.
-    fn whole(&mut self, value: &Value, listener: &mut dyn Listener) -> Result<bool, Trouble>;
+    /// An error told by the provider, a limit, a cancel.
+    fn whole(&mut self, value: &Value, ear: &mut Ear<'_>) -> Result<bool, Trouble>;
 
     /// The calls, and what is to go back with the message.
-    fn finish(&mut self, listener: &mut dyn Listener) -> (Vec<Call>, Option<Value>);
+    fn finish(&mut self) -> (Vec<Call>, Option<Value>);
 
     /// What was said so far.
     fn draft(&mut self) -> &mut Draft;
@@ -55,8 +93,8 @@ impl ReplyStream {
     /// Takes the next bytes; tells what is in them.
     ///
     /// # Errors
-    /// An error told by the provider; an event past its limit.
-    pub(super) fn push(&mut self, bytes: &[u8], listener: &mut dyn Listener) -> Result<(), Trouble> {
+    /// Those of [`Assembly::event`]; an event past its limit.
+    pub(super) fn push(&mut self, bytes: &[u8], ear: &mut Ear<'_>) -> Result<(), Trouble> {
         if matches!(self.body, Body::Unknown) {
             self.body = match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
                 None => return Ok(()),
@@ -68,7 +106,7 @@ impl ReplyStream {
         match &mut self.body {
             Body::Unknown => {}
             Body::Whole(body) => body.extend_from_slice(bytes),
-            Body::Events(events) => events.push(bytes, &mut |event| hear_event(assembly, event, listener))?,
+            Body::Events(events) => events.push(bytes, &mut |event| hear_event(assembly, event, ear))?,
         }
         Ok(())
     }
@@ -78,26 +116,30 @@ impl ReplyStream {
         self.assembly.draft().done
     }
 
-    /// The reply's end was announced: only its usage may still follow.
-    pub(super) fn is_ending(&mut self) -> bool {
-        self.assembly.draft().finish.is_some()
+    /// How often the reply's end was announced. After that only its usage may still follow, but some servers announce it
+    /// with every chunk.
+    pub(super) fn ends_told(&mut self) -> usize {
+        self.assembly.draft().ends_told
     }
 
     /// The body has ended, or broken off.
     ///
     /// # Errors
     /// [`Trouble::CutOff`], [`Trouble::Empty`], [`Trouble::NoReply`], or an error told by the provider.
-    pub(super) fn finish(&mut self, listener: &mut dyn Listener) -> Result<Reply, Trouble> {
+    pub(super) fn finish(&mut self, ear: &mut Ear<'_>) -> Result<Reply, Trouble> {
         let assembly = self.assembly.as_mut();
         match std::mem::take(&mut self.body) {
             Body::Unknown => {}
             Body::Events(mut events) => {
-                events.finish(&mut |event| hear_event(assembly, event, listener))?;
+                match events.finish(&mut |event| hear_event(assembly, event, ear)) {
+                    Err(Trouble::Damaged) => {} // the stream broke off in it, and is judged by what came before
+                    other => other?,
+                }
             }
-            Body::Whole(body) => hear_whole(assembly, &body, listener)?,
+            Body::Whole(body) => hear_whole(assembly, &body, ear)?,
         }
-        let (calls, opaque) = assembly.finish(listener);
-        assembly.draft().close(calls, opaque, listener)
+        let (calls, opaque) = assembly.finish();
+        assembly.draft().close(calls, opaque, ear)
     }
 
     /// Text and reasoning so far.
@@ -106,11 +148,7 @@ impl ReplyStream {
     }
 }
 
-fn hear_event(
-    assembly: &mut dyn Assembly,
-    event: Event<'_>,
-    listener: &mut dyn Listener,
-) -> Result<(), Trouble> {
+fn hear_event(assembly: &mut dyn Assembly, event: Event<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
     if assembly.draft().done {
         return Ok(());
     }
@@ -121,25 +159,42 @@ fn hear_event(
         assembly.draft().done = true;
         return Ok(());
     }
-    assembly.event(event, listener)
+    assembly.event(event, ear)
 }
 
-fn hear_whole(assembly: &mut dyn Assembly, body: &[u8], listener: &mut dyn Listener) -> Result<(), Trouble> {
+fn hear_whole(assembly: &mut dyn Assembly, body: &[u8], ear: &mut Ear<'_>) -> Result<(), Trouble> {
     let text = String::from_utf8_lossy(body);
-    match serde_json::from_str::<Value>(&text) {
+    match json::value(&text) {
         Ok(value) => {
             if let Some(complaint) = Complaint::in_value(&value) {
                 return Err(Trouble::Told(complaint));
             }
-            if assembly.whole(&value, listener)? {
+            if assembly.whole(&value, ear)? {
                 assembly.draft().done = true;
                 return Ok(());
             }
         }
-        Err(error) if error.is_eof() => return Err(Trouble::CutOff),
-        Err(_) => {}
+        Err(Bad::Syntax(error)) if error.is_eof() => return Err(Trouble::CutOff),
+        Err(Bad::Syntax(_)) => {}
+        Err(too_many) => return Err(too_many.into()),
     }
     Err(Trouble::NoReply(text::clean_to(&words_of_page(&text), 200).into_owned()))
+}
+
+/// An event's data as a value; `None` for a comment that is wrapped as data.
+///
+/// # Errors
+/// [`Trouble::Damaged`]: what a broken piece said is not known, so what is left of the reply must not count.
+pub(super) fn value(data: &str) -> Result<Option<Value>, Trouble> {
+    match json::value(data) {
+        Err(Bad::Syntax(_)) if !data.contains(['{', '}']) => Ok(None),
+        result => Ok(Some(result?)),
+    }
+}
+
+/// Whether a reply of so many pieces may get another.
+pub(super) fn one_more(pieces: usize) -> Result<(), Trouble> {
+    if pieces < PIECES_LIMIT { Ok(()) } else { Err(Trouble::TooLarge("1,024 calls or other pieces")) }
 }
 
 impl From<sse::TooLong> for Trouble {
@@ -156,7 +211,10 @@ pub(super) struct Draft {
     /// The last count.
     pub(super) usage: Option<Usage>,
     /// Why the model stopped, in the provider's word.
-    pub(super) finish: Option<String>,
+    finish: Option<String>,
+    ends_told: usize,
+    /// For what is kept of the reply as values.
+    pub(super) room: Room,
     /// The model declined, in a text of its own.
     pub(super) refused: bool,
     /// The reply's own end mark came, or the body was whole.
@@ -165,26 +223,36 @@ pub(super) struct Draft {
 
 impl Draft {
     /// Keeps and tells a piece of the answer, which may hold `<think>` tags.
-    pub(super) fn text(&mut self, text: &str, listener: &mut dyn Listener) {
+    pub(super) fn text(&mut self, text: &str, ear: &mut Ear<'_>) -> Result<(), Cancelled> {
         if text.is_empty() {
-            return;
+            return Ok(());
         }
         let mut tags = std::mem::take(&mut self.tags);
-        tags.push(text, &mut |delta| self.hear(delta, listener));
+        let told = tags.push(text, &mut |delta| self.hear(delta, ear));
         self.tags = tags;
+        told
     }
 
     /// Keeps and tells a piece of the reasoning.
-    pub(super) fn reasoning(&mut self, text: &str, listener: &mut dyn Listener) {
-        self.hear(Delta::Reasoning(text), listener);
+    pub(super) fn reasoning(&mut self, text: &str, ear: &mut Ear<'_>) -> Result<(), Cancelled> {
+        if text.is_empty() { Ok(()) } else { self.hear(Delta::Reasoning(text), ear) }
     }
 
     /// Keeps and tells why the model declines.
-    pub(super) fn refusal(&mut self, text: &str, listener: &mut dyn Listener) {
-        if !text.is_empty() {
-            self.refused = true;
-            self.text(text, listener);
-        }
+    pub(super) fn refusal(&mut self, text: &str, ear: &mut Ear<'_>) -> Result<(), Cancelled> {
+        self.refused |= !text.is_empty();
+        self.text(text, ear)
+    }
+
+    /// The provider says why the model stopped.
+    pub(super) fn end(&mut self, reason: &str) {
+        self.finish = Some(reason.to_owned());
+        self.ends_told += 1;
+    }
+
+    /// The provider said why the model stopped.
+    pub(super) fn is_ended(&self) -> bool {
+        self.finish.is_some()
     }
 
     /// The reply hit its limit.
@@ -197,25 +265,25 @@ impl Draft {
         self.message.text.is_empty() && self.message.reasoning.is_empty()
     }
 
-    /// Keeps a piece and tells it.
-    fn hear(&mut self, delta: Delta<'_>, listener: &mut dyn Listener) {
+    /// Tells a piece and keeps it; what is not told is not kept.
+    fn hear(&mut self, delta: Delta<'_>, ear: &mut Ear<'_>) -> Result<(), Cancelled> {
+        ear.tell(delta)?;
         match delta {
             Delta::Text(text) => self.message.text.push_str(text),
-            Delta::Reasoning("") => return,
             Delta::Reasoning(text) => self.message.reasoning.push_str(text),
             Delta::CallBegun(_) => {}
         }
-        listener.delta(delta);
+        Ok(())
     }
 
     fn close(
         &mut self,
         calls: Vec<Call>,
         opaque: Option<Value>,
-        listener: &mut dyn Listener,
+        ear: &mut Ear<'_>,
     ) -> Result<Reply, Trouble> {
         let mut tags = std::mem::take(&mut self.tags);
-        tags.finish(&mut |delta| self.hear(delta, listener));
+        tags.finish(&mut |delta| self.hear(delta, ear))?;
         let stop = self.stop(&calls)?;
         let message = AssistantMessage { opaque, calls, ..std::mem::take(&mut self.message) };
         Ok(Reply { message, stop, usage: self.usage })
@@ -247,13 +315,6 @@ fn stop_of(word: &str) -> Stop {
     }
 }
 
-/// Tells that a call has begun, once it has a name.
-pub(super) fn begun(name: Option<&str>, listener: &mut dyn Listener) {
-    if let Some(name) = name.filter(|name| !name.is_empty()) {
-        listener.delta(Delta::CallBegun(name));
-    }
-}
-
 /// A piece of text that is copied only where it holds escapes; `Option<Cow<str>>` would always be a copy.
 #[derive(Deserialize)]
 pub(super) struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -261,6 +322,12 @@ pub(super) struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 impl<'a> From<&'a str> for Borrowed<'a> {
     fn from(text: &'a str) -> Self {
         Self(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Borrowed<'_> {
+    fn from(text: String) -> Self {
+        Self(Cow::Owned(text))
     }
 }
 

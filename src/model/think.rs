@@ -1,4 +1,5 @@
 //! `<think>…</think>` at the start of a reply is reasoning, however it is cut into deltas.
+use crate::cancel::Cancelled;
 use crate::model::Delta;
 
 const OPEN: &str = "<think>";
@@ -24,7 +25,7 @@ enum Place {
 
 impl ThinkTags {
     /// Takes a piece of the reply's text.
-    pub(super) fn push(&mut self, piece: &str, emit: &mut impl FnMut(Delta<'_>)) {
+    pub(super) fn push(&mut self, piece: &str, emit: &mut impl Emit) -> Result<(), Cancelled> {
         if self.place == Place::Text {
             return emit_some(Delta::Text, piece, emit);
         }
@@ -33,50 +34,51 @@ impl ThinkTags {
         let mut rest = held.as_str();
         while !rest.is_empty() {
             rest = match self.place {
-                Place::Start => self.start(rest, emit),
-                Place::Thinking => self.thinking(rest, emit),
+                Place::Start => self.start(rest, emit)?,
+                Place::Thinking => self.thinking(rest, emit)?,
                 Place::Behind => self.behind(rest),
                 Place::Text => {
-                    emit_some(Delta::Text, rest, emit);
+                    emit_some(Delta::Text, rest, emit)?;
                     ""
                 }
             };
         }
+        Ok(())
     }
 
     /// The reply has ended: what was held back is what it looks like.
-    pub(super) fn finish(&mut self, emit: &mut impl FnMut(Delta<'_>)) {
+    pub(super) fn finish(&mut self, emit: &mut impl Emit) -> Result<(), Cancelled> {
         let held = std::mem::take(&mut self.held);
         let kind = if self.place == Place::Thinking { Delta::Reasoning } else { Delta::Text };
-        emit_some(kind, &held, emit);
+        emit_some(kind, &held, emit)
     }
 
-    fn start<'a>(&mut self, text: &'a str, emit: &mut impl FnMut(Delta<'_>)) -> &'a str {
+    fn start<'a>(&mut self, text: &'a str, emit: &mut impl Emit) -> Result<&'a str, Cancelled> {
         let trimmed = text.trim_start();
-        emit_some(Delta::Text, text.strip_suffix(trimmed).unwrap_or_default(), emit);
+        emit_some(Delta::Text, text.strip_suffix(trimmed).unwrap_or_default(), emit)?;
         if let Some(rest) = trimmed.strip_prefix(OPEN) {
             self.place = Place::Thinking;
-            return rest;
+            return Ok(rest);
         }
         if OPEN.starts_with(trimmed) {
             trimmed.clone_into(&mut self.held);
-            return "";
+            return Ok("");
         }
         self.place = Place::Text;
-        trimmed
+        Ok(trimmed)
     }
 
-    fn thinking<'a>(&mut self, text: &'a str, emit: &mut impl FnMut(Delta<'_>)) -> &'a str {
+    fn thinking<'a>(&mut self, text: &'a str, emit: &mut impl Emit) -> Result<&'a str, Cancelled> {
         if let Some((thought, rest)) = text.split_once(CLOSE) {
-            emit_some(Delta::Reasoning, thought, emit);
+            emit_some(Delta::Reasoning, thought, emit)?;
             self.place = Place::Behind;
-            return rest;
+            return Ok(rest);
         }
         let begun = (1..CLOSE.len()).rev().filter_map(|length| CLOSE.get(..length));
         let tail = begun.into_iter().find(|begun| text.ends_with(begun)).unwrap_or_default();
-        emit_some(Delta::Reasoning, text.strip_suffix(tail).unwrap_or(text), emit);
+        emit_some(Delta::Reasoning, text.strip_suffix(tail).unwrap_or(text), emit)?;
         tail.clone_into(&mut self.held);
-        ""
+        Ok("")
     }
 
     fn behind<'a>(&mut self, text: &'a str) -> &'a str {
@@ -88,10 +90,17 @@ impl ThinkTags {
     }
 }
 
-fn emit_some<'a>(kind: fn(&'a str) -> Delta<'a>, text: &'a str, emit: &mut impl FnMut(Delta<'_>)) {
-    if !text.is_empty() {
-        emit(kind(text));
-    }
+/// Takes a piece, unless nobody wants more.
+pub(super) trait Emit: FnMut(Delta<'_>) -> Result<(), Cancelled> {}
+
+impl<F: FnMut(Delta<'_>) -> Result<(), Cancelled>> Emit for F {}
+
+fn emit_some<'a>(
+    kind: fn(&'a str) -> Delta<'a>,
+    text: &'a str,
+    emit: &mut impl Emit,
+) -> Result<(), Cancelled> {
+    if text.is_empty() { Ok(()) } else { emit(kind(text)) }
 }
 
 #[cfg(test)]
@@ -101,16 +110,19 @@ mod tests {
     /// Text and reasoning of a reply that comes in these pieces.
     fn told<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, String) {
         let (mut text, mut reasoning) = (String::new(), String::new());
-        let mut emit = |delta: Delta<'_>| match delta {
-            Delta::Text(piece) => text.push_str(piece),
-            Delta::Reasoning(piece) => reasoning.push_str(piece),
-            Delta::CallBegun(_) => unreachable!("no calls here"),
+        let mut emit = |delta: Delta<'_>| {
+            match delta {
+                Delta::Text(piece) => text.push_str(piece),
+                Delta::Reasoning(piece) => reasoning.push_str(piece),
+                Delta::CallBegun(_) => unreachable!("no calls here"),
+            }
+            Ok(())
         };
         let mut tags = ThinkTags::default();
         for piece in pieces {
-            tags.push(piece, &mut emit);
+            tags.push(piece, &mut emit).unwrap();
         }
-        tags.finish(&mut emit);
+        tags.finish(&mut emit).unwrap();
         (text, reasoning)
     }
 
@@ -153,7 +165,11 @@ mod tests {
         let mut heard = Vec::new();
         let mut tags = ThinkTags::default();
         for piece in [" ", "He", "llo", " <"] {
-            tags.push(piece, &mut |delta| heard.push(format!("{delta:?}")));
+            let mut emit = |delta: Delta<'_>| {
+                heard.push(format!("{delta:?}"));
+                Ok(())
+            };
+            tags.push(piece, &mut emit).unwrap();
             assert!(heard.pop().is_some(), "{piece} was held back");
         }
     }

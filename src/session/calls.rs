@@ -75,7 +75,7 @@ fn plan(session: &Session, call: &Call) -> Plan {
         }
         (Arguments::Invalid(_), Some(_)) => refusal(
             call,
-            "The arguments are not a JSON object, or nested too deeply; nothing was run. Call it again."
+            "The arguments are not a JSON object, or too large, or nested too deeply; nothing was run. Call it again."
                 .into(),
         ),
         (Arguments::Object(arguments), Some(tool)) => tool.plan(arguments, &session.workspace),

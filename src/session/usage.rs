@@ -16,15 +16,17 @@ pub struct Spent(Option<acp::Usage>);
 impl Spent {
     /// One more call.
     pub fn add(&mut self, call: Usage) {
+        // Saturating: an endpoint may say whatever it likes.
         let add = |sum: &mut Option<u64>, more: Option<u64>| {
             if let Some(more) = more {
-                *sum.get_or_insert(0) += more;
+                let sum = sum.get_or_insert(0);
+                *sum = sum.saturating_add(more);
             }
         };
         let sum = self.0.get_or_insert_default();
-        sum.input_tokens += call.input;
-        sum.output_tokens += call.output;
-        sum.total_tokens += call.input + call.output;
+        sum.input_tokens = sum.input_tokens.saturating_add(call.input);
+        sum.output_tokens = sum.output_tokens.saturating_add(call.output);
+        sum.total_tokens = sum.input_tokens.saturating_add(sum.output_tokens);
         add(&mut sum.thought_tokens, call.reasoning);
         add(&mut sum.cached_read_tokens, call.cached_read);
         add(&mut sum.cached_write_tokens, call.cached_write);

@@ -3,9 +3,10 @@
 use super::CAME;
 use crate::model::call::{arguments, arguments_text, make_ids_unique};
 use crate::model::failure::{Complaint, Trouble};
-use crate::model::reply::{Assembly, Borrowed, Draft, begun, number};
+use crate::model::json::Room;
+use crate::model::reply::{self, Assembly, Borrowed, Draft, Ear, number, one_more};
 use crate::model::sse::Event;
-use crate::model::{Arguments, Call, Listener, Usage};
+use crate::model::{Arguments, Call, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -62,39 +63,57 @@ struct Piece<'a> {
     partial_json: Option<Borrowed<'a>>,
 }
 
+impl<'a> Piece<'a> {
+    /// Of a value that holds a call's input under `input`, as text or not.
+    fn of(value: &'a Value, input: &str) -> Self {
+        let member = |name: &str| value[name].as_str().map(Borrowed::from);
+        let (text, thinking, signature) = (member("text"), member("thinking"), member("signature"));
+        let partial_json = value.get(input).map(|input| Borrowed::from(arguments_text(input)));
+        Self { text, thinking, signature, partial_json }
+    }
+
+    /// The kind of block that it is of.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self { partial_json: Some(_), .. } => CAME.call,
+            Self { thinking: None, signature: None, .. } => "text",
+            _ => "thinking",
+        }
+    }
+}
+
 impl Assembly for Blocks {
-    fn event(&mut self, event: Event<'_>, listener: &mut dyn Listener) -> Result<(), Trouble> {
+    fn event(&mut self, event: Event<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         match serde_json::from_str::<BlockDelta<'_>>(event.data) {
             Ok(event) if event.r#type.as_str() == "content_block_delta" => {
-                self.delta(event.index, &event.delta, listener);
-                return Ok(());
+                return self.delta(event.index, &event.delta, ear);
             }
             _ => {}
         }
-        match serde_json::from_str(event.data) {
-            Ok(value) => self.rare(&value, listener),
-            Err(_) => Ok(()), // comments wrapped as data, and the like
+        match reply::value(event.data)? {
+            Some(value) => self.rare(&value, ear),
+            None => Ok(()),
         }
     }
 
-    fn whole(&mut self, value: &Value, listener: &mut dyn Listener) -> Result<bool, Trouble> {
+    fn whole(&mut self, value: &Value, ear: &mut Ear<'_>) -> Result<bool, Trouble> {
         let Some(content) = value["content"].as_array() else { return Ok(false) };
         for (index, block) in (0..).zip(content) {
-            self.start(index, block, listener);
+            self.start(index, block, ear)?;
         }
         self.end(value);
         self.count(&value["usage"]);
         Ok(true)
     }
 
-    fn finish(&mut self, _: &mut dyn Listener) -> (Vec<Call>, Option<Value>) {
+    fn finish(&mut self) -> (Vec<Call>, Option<Value>) {
         // The limit may cut thinking off before its signature; whole thinking without one is other servers'.
         let cut_off = self.draft.is_cut_off_by_limit();
-        let ended = self.draft.finish.is_some();
+        let ended = self.draft.is_ended();
         let mut calls = Vec::new();
         let mut kept = Vec::new();
         for block in std::mem::take(&mut self.blocks) {
-            calls.extend(block.call(ended));
+            calls.extend(block.call(ended, &mut self.draft.room));
             kept.extend(block.kept(cut_off));
         }
         make_ids_unique(&mut calls);
@@ -108,7 +127,7 @@ impl Assembly for Blocks {
 
 impl Blocks {
     /// Any other event.
-    fn rare(&mut self, event: &Value, listener: &mut dyn Listener) -> Result<(), Trouble> {
+    fn rare(&mut self, event: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         if let Some(complaint) = Complaint::in_value(event) {
             return Err(Trouble::Told(complaint));
         }
@@ -116,7 +135,11 @@ impl Blocks {
             "message_start" => self.count(&event["message"]["usage"]),
             "content_block_start" => {
                 let next = self.blocks.len() as u64;
-                self.start(event["index"].as_u64().unwrap_or(next), &event["content_block"], listener);
+                self.start(event["index"].as_u64().unwrap_or(next), &event["content_block"], ear)?;
+            }
+            "content_block_delta" => {
+                let piece = Piece::of(&event["delta"], "partial_json");
+                self.delta(event["index"].as_u64(), &piece, ear)?;
             }
             "content_block_stop" => {
                 let block = self.blocks.iter_mut().rfind(|block| event["index"] == block.index);
@@ -133,50 +156,49 @@ impl Blocks {
     }
 
     /// A block begins, sometimes with all of its content.
-    fn start(&mut self, index: u64, came: &Value, listener: &mut dyn Listener) {
-        self.blocks.push(Block::new(index, came.clone()));
+    fn start(&mut self, index: u64, came: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        let kept = self.draft.room.keep(came)?;
+        self.push(Block::new(index, kept))?;
         if came["type"] == CAME.call {
-            begun(came["name"].as_str(), listener);
+            ear.begun(came["name"].as_str())?;
         }
-        let member = |name: &str| came[name].as_str().map(Borrowed::from);
-        let (text, thinking) = (member("text"), member("thinking"));
-        let content = Piece { text, thinking, signature: member("signature"), partial_json: None };
-        self.delta(Some(index), &content, listener);
+        self.delta(Some(index), &Piece::of(came, ""), ear)
     }
 
-    fn delta(&mut self, index: Option<u64>, piece: &Piece<'_>, listener: &mut dyn Listener) {
+    fn push(&mut self, block: Block) -> Result<(), Trouble> {
+        one_more(self.blocks.len())?;
+        self.blocks.push(block);
+        Ok(())
+    }
+
+    fn delta(&mut self, index: Option<u64>, piece: &Piece<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         let (text, thinking) = (Borrowed::text(&piece.text), Borrowed::text(&piece.thinking));
         let (input, signature) = (Borrowed::text(&piece.partial_json), Borrowed::text(&piece.signature));
-        let block = self.block(index, piece);
+        let block = self.block(index, piece)?;
         block.text.push_str(text);
         block.text.push_str(thinking);
         block.input.push_str(input);
         block.signature.push_str(signature);
-        self.draft.reasoning(thinking, listener);
-        self.draft.text(text, listener);
+        self.draft.reasoning(thinking, ear)?;
+        Ok(self.draft.text(text, ear)?)
     }
 
     /// The block with this index, else the last. One that was never begun begins here.
-    fn block(&mut self, index: Option<u64>, piece: &Piece<'_>) -> &mut Block {
+    fn block(&mut self, index: Option<u64>, piece: &Piece<'_>) -> Result<&mut Block, Trouble> {
         let found = match index {
             Some(index) => self.blocks.iter().rposition(|block| block.index == index),
             None => self.blocks.len().checked_sub(1),
         };
-        let at = found.unwrap_or_else(|| {
-            let kind = match piece {
-                Piece { partial_json: Some(_), .. } => CAME.call,
-                Piece { thinking: None, signature: None, .. } => "text",
-                _ => "thinking",
-            };
-            self.blocks.push(Block::new(index.unwrap_or_default(), json!({"type": kind})));
-            self.blocks.len() - 1
-        });
-        &mut self.blocks[at]
+        let at = found.unwrap_or(self.blocks.len());
+        if found.is_none() {
+            self.push(Block::new(index.unwrap_or_default(), json!({"type": piece.kind()})))?;
+        }
+        Ok(&mut self.blocks[at])
     }
 
     fn end(&mut self, delta: &Value) {
         if let Some(reason) = delta["stop_reason"].as_str().filter(|reason| !reason.is_empty()) {
-            self.draft.finish = Some(reason.to_owned());
+            self.draft.end(reason);
         }
     }
 
@@ -212,19 +234,23 @@ impl Block {
     }
 
     /// The call that it is; `ended`: the reply said why it stopped.
-    fn call(&self, ended: bool) -> Option<Call> {
+    fn call(&self, ended: bool, room: &mut Room) -> Option<Call> {
         let word = |name: &str| self.came[name].as_str().unwrap_or_default().to_owned();
-        let call =
-            || Call { id: word("id"), name: word("name"), arguments: self.input(ended), extra: Map::new() };
+        let call = || Call {
+            id: word("id"),
+            name: word("name"),
+            arguments: self.input(ended, room),
+            extra: Map::new(),
+        };
         (self.kind() == CAME.call).then(call)
     }
 
     /// What came in pieces, else what stood at the beginning: `{}`, also where more was to come.
-    fn input(&self, ended: bool) -> Arguments {
+    fn input(&self, ended: bool, room: &mut Room) -> Arguments {
         let began = arguments_text(&self.came["input"]);
         match &self.input {
-            pieces if !pieces.trim().is_empty() => arguments(pieces),
-            _ if ended || self.whole || !matches!(began.as_str(), "" | "{}") => arguments(&began),
+            pieces if !pieces.trim().is_empty() => arguments(pieces, room),
+            _ if ended || self.whole || !matches!(began.as_str(), "" | "{}") => arguments(&began, room),
             pieces => Arguments::Invalid(pieces.clone()),
         }
     }

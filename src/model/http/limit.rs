@@ -4,49 +4,54 @@ use crate::model::Flusher;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use ureq::Timeout;
 // Not under semver: Cargo.toml pins the minor version.
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
 
 /// What happens before a socket is read: how long that may take, and who wants to know that more has to be waited for.
-pub(super) struct ReadLimit {
-    milliseconds: AtomicU64,
-    before_wait: Mutex<Option<Flusher>>,
+pub(super) struct ReadLimit(Mutex<Limits>);
+
+struct Limits {
+    each: Duration,
+    deadline: Option<Instant>,
+    before_wait: Option<Flusher>,
 }
 
 impl ReadLimit {
-    pub(super) fn new(limit: Duration) -> Self {
-        Self { milliseconds: AtomicU64::new(milliseconds(limit)), before_wait: Mutex::default() }
+    pub(super) fn new(each: Duration) -> Self {
+        Self(Mutex::new(Limits { each, deadline: None, before_wait: None }))
     }
 
-    pub(super) fn set(&self, limit: Duration) {
-        self.milliseconds.store(milliseconds(limit), Relaxed);
-    }
-
-    pub(super) fn get(&self) -> Duration {
-        Duration::from_millis(self.milliseconds.load(Relaxed))
+    /// No read takes longer than `each`, and none begins after `deadline`. (A read's limit is not cut to what is left:
+    /// it would be another each time, and each change is a system call.)
+    pub(super) fn set(&self, each: Duration, deadline: Option<Instant>) {
+        let mut limits = self.0.lock();
+        (limits.each, limits.deadline) = (each, deadline);
     }
 
     /// Whom to call whenever what has come is used up.
     pub(super) fn set_flusher(&self, flusher: Option<Flusher>) {
-        *self.before_wait.lock() = flusher;
+        self.0.lock().before_wait = flusher;
     }
 
-    fn flush(&self) {
-        let flusher = self.before_wait.lock().clone();
+    /// Before a read: its limit.
+    fn begin(&self) -> Result<Duration, ureq::Error> {
+        let limits = self.0.lock();
+        let (each, deadline, flusher) = (limits.each, limits.deadline, limits.before_wait.clone());
+        drop(limits);
         flusher.inspect(|flush| flush());
+        match deadline {
+            Some(deadline) if Instant::now() > deadline => Err(ureq::Error::Timeout(Timeout::PerRead)),
+            _ => Ok(each),
+        }
     }
 }
 
 impl fmt::Debug for ReadLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadLimit({:?})", self.get())
+        write!(f, "ReadLimit({:?})", self.0.lock().each)
     }
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Puts a [`ReadLimit`] on each connection.
@@ -81,8 +86,7 @@ impl<T: Transport> Transport for Limited<T> {
     }
 
     fn await_input(&mut self, mut timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        self.limit.flush();
-        timeout.per_read = Some(self.limit.get().into());
+        timeout.per_read = Some(self.limit.begin()?.into());
         self.inner.await_input(timeout)
     }
 

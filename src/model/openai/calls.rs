@@ -1,6 +1,9 @@
 //! Tool calls, put together from what servers make of them.
+use crate::model::Call;
 use crate::model::call::{arguments, arguments_text, make_ids_unique};
-use crate::model::{Arguments, Call};
+use crate::model::failure::Trouble;
+use crate::model::json::{Nesting, Room};
+use crate::model::reply::one_more;
 use serde_json::{Map, Value};
 
 /// The calls of one reply, while they come.
@@ -13,6 +16,7 @@ struct Building {
     id: String,
     name: String,
     arguments: String,
+    nesting: Nesting,
     extra: Map<String, Value>,
 }
 
@@ -32,7 +36,10 @@ impl Calls {
     }
 
     /// Takes one element of `tool_calls`. Gives the name of the call if it begins (or gets its name) here.
-    pub(super) fn push(&mut self, value: &Value) -> Option<&str> {
+    ///
+    /// # Errors
+    /// [`Trouble::TooLarge`]: too many calls, or no `room` for what we don't know of them.
+    pub(super) fn push(&mut self, value: &Value, room: &mut Room) -> Result<Option<&str>, Trouble> {
         let function = &value["function"];
         let fragment = Fragment {
             index: value["index"].as_u64(),
@@ -40,25 +47,32 @@ impl Calls {
             name: function["name"].as_str().unwrap_or_default(),
             arguments: arguments_text(&function["arguments"]),
         };
-        let at = self.place_of(&fragment);
+        let at = self.place_of(&fragment)?;
         let call = &mut self.0[at];
         let had_name = !call.name.is_empty();
         call.take(&fragment);
         for (name, member) in value.as_object().into_iter().flatten() {
             if !matches!(name.as_str(), "index" | "id" | "type" | "function") && !member.is_null() {
-                call.extra.insert(name.clone(), member.clone());
+                call.extra.insert(name.clone(), room.keep(member)?);
             }
         }
-        (!had_name && !call.name.is_empty()).then_some(call.name.as_str())
+        Ok((!had_name && !call.name.is_empty()).then_some(call.name.as_str()))
     }
 
     /// The legacy `function_call`: a single call without index and id.
-    pub(super) fn push_function(&mut self, function: &Value) -> Option<&str> {
-        self.push(&serde_json::json!({"index": 0, "function": function}))
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub(super) fn push_function(
+        &mut self,
+        function: &Value,
+        room: &mut Room,
+    ) -> Result<Option<&str>, Trouble> {
+        self.push(&serde_json::json!({"index": 0, "function": function}), room)
     }
 
     /// Where a fragment belongs; a new call is made where it belongs to none.
-    fn place_of(&mut self, fragment: &Fragment<'_>) -> usize {
+    fn place_of(&mut self, fragment: &Fragment<'_>) -> Result<usize, Trouble> {
         let found = match fragment.index {
             Some(_) => self.0.iter().rposition(|call| call.index == fragment.index),
             None if !fragment.id.is_empty() => {
@@ -68,16 +82,17 @@ impl Calls {
             None => self.0.len().checked_sub(1),
         };
         match found {
-            Some(at) if !self.0[at].is_followed_by(fragment) => at,
+            Some(at) if !self.0[at].is_followed_by(fragment) => Ok(at),
             _ => {
+                one_more(self.0.len())?;
                 self.0.push(Building { index: fragment.index, ..Building::default() });
-                self.0.len() - 1
+                Ok(self.0.len() - 1)
             }
         }
     }
 
     /// The calls in order, each with arguments and an id of its own.
-    pub(super) fn finish(mut self) -> Vec<Call> {
+    pub(super) fn finish(mut self, room: &mut Room) -> Vec<Call> {
         let mut last = 0;
         for call in &mut self.0 {
             last = *call.index.get_or_insert(last); // one without stays behind the one it came after
@@ -86,7 +101,7 @@ impl Calls {
         let finished = |call: Building| Call {
             id: call.id,
             name: call.name,
-            arguments: arguments(&call.arguments),
+            arguments: arguments(&call.arguments, room),
             extra: call.extra,
         };
         let mut calls: Vec<Call> = self.0.into_iter().map(finished).collect();
@@ -111,7 +126,7 @@ impl Building {
     }
 
     fn is_whole(&self) -> bool {
-        !self.arguments.is_empty() && matches!(arguments(&self.arguments), Arguments::Object(_))
+        self.nesting.is_closed() || self.arguments == "null"
     }
 
     fn take(&mut self, fragment: &Fragment<'_>) {
@@ -123,6 +138,7 @@ impl Building {
             fragment.name.clone_into(&mut self.name);
         }
         if !restated {
+            self.nesting.push(&fragment.arguments);
             self.arguments.push_str(&fragment.arguments);
         }
     }
@@ -131,15 +147,20 @@ impl Building {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Arguments;
     use serde_json::json;
 
     /// The calls that these fragments are, as `id name arguments`.
     fn calls(fragments: &[Value]) -> Vec<(String, String, Arguments)> {
         let mut calls = Calls::default();
         for fragment in fragments {
-            calls.push(fragment);
+            calls.push(fragment, &mut Room::default()).unwrap();
         }
-        calls.finish().into_iter().map(|call| (call.id, call.name, call.arguments)).collect()
+        calls
+            .finish(&mut Room::default())
+            .into_iter()
+            .map(|call| (call.id, call.name, call.arguments))
+            .collect()
     }
 
     fn call(id: &str, name: &str, arguments: Value) -> (String, String, Arguments) {
@@ -204,17 +225,18 @@ mod tests {
 
     #[test]
     fn a_call_is_named_once_when_its_name_is_known() {
-        let mut calls = Calls::default();
-        assert_eq!(calls.push(&fragment(Some(0), Some("c"), None, "")), None);
-        assert_eq!(calls.push(&fragment(Some(0), None, Some("a"), "")), Some("a"));
-        assert_eq!(calls.push(&fragment(Some(0), None, Some("a"), "{}")), None);
+        let (mut calls, room) = (Calls::default(), &mut Room::default());
+        assert_eq!(calls.push(&fragment(Some(0), Some("c"), None, ""), room), Ok(None));
+        assert_eq!(calls.push(&fragment(Some(0), None, Some("a"), ""), room), Ok(Some("a")));
+        assert_eq!(calls.push(&fragment(Some(0), None, Some("a"), "{}"), room), Ok(None));
     }
 
     #[test]
     fn members_we_do_not_know_are_kept() {
-        let mut calls = Calls::default();
+        let (mut calls, room) = (Calls::default(), &mut Room::default());
         let signed = json!({"google": {"thought_signature": "s"}});
-        calls.push(&json!({"index": 0, "id": "c", "type": "function", "extra_content": signed, "function": {"name": "a"}}));
-        assert_eq!(Value::Object(calls.finish().remove(0).extra), json!({"extra_content": signed}));
+        let call = json!({"index": 0, "id": "c", "type": "function", "extra_content": signed, "function": {"name": "a"}});
+        calls.push(&call, room).unwrap();
+        assert_eq!(Value::Object(calls.finish(room).remove(0).extra), json!({"extra_content": signed}));
     }
 }

@@ -1,9 +1,10 @@
 //! A reply, put together from its chunks.
 use super::calls::Calls;
+use crate::cancel::Cancelled;
 use crate::model::failure::{Complaint, Trouble};
-use crate::model::reply::{Assembly, Borrowed, Draft, begun, number};
+use crate::model::reply::{self, Assembly, Borrowed, Draft, Ear, number};
 use crate::model::sse::Event;
-use crate::model::{Call, Listener, Usage};
+use crate::model::{Call, Usage};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -70,26 +71,25 @@ impl<'a> PlainChunk<'a> {
 }
 
 impl Assembly for Chunks {
-    fn event(&mut self, event: Event<'_>, listener: &mut dyn Listener) -> Result<(), Trouble> {
+    fn event(&mut self, event: Event<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         if let Some(delta) = PlainChunk::parse(event.data) {
-            self.reasoning(REASONING_FIELDS[0], Borrowed::text(&delta.reasoning_content), listener);
-            self.draft.text(Borrowed::text(&delta.content), listener);
-            return Ok(());
+            self.reasoning(REASONING_FIELDS[0], Borrowed::text(&delta.reasoning_content), ear)?;
+            return Ok(self.draft.text(Borrowed::text(&delta.content), ear)?);
         }
-        match serde_json::from_str(event.data) {
-            Ok(value) => self.chunk(&value, listener),
-            Err(_) => Ok(()), // comments wrapped as data, and the like
+        match reply::value(event.data)? {
+            Some(value) => self.chunk(&value, ear),
+            None => Ok(()),
         }
     }
 
-    fn whole(&mut self, value: &Value, listener: &mut dyn Listener) -> Result<bool, Trouble> {
-        self.chunk(value, listener)?;
+    fn whole(&mut self, value: &Value, ear: &mut Ear<'_>) -> Result<bool, Trouble> {
+        self.chunk(value, ear)?;
         Ok(value["choices"].is_array())
     }
 
-    fn finish(&mut self, _: &mut dyn Listener) -> (Vec<Call>, Option<Value>) {
+    fn finish(&mut self) -> (Vec<Call>, Option<Value>) {
         let opaque = self.reasoning_field.map(|field| json!({REASONING_FIELD: field}));
-        (std::mem::take(&mut self.calls).finish(), opaque)
+        (std::mem::take(&mut self.calls).finish(&mut self.draft.room), opaque)
     }
 
     fn draft(&mut self) -> &mut Draft {
@@ -99,19 +99,19 @@ impl Assembly for Chunks {
 
 impl Chunks {
     /// A chunk of any shape, or a whole answer.
-    fn chunk(&mut self, value: &Value, listener: &mut dyn Listener) -> Result<(), Trouble> {
+    fn chunk(&mut self, value: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         if let Some(complaint) = Complaint::in_value(value) {
             return Err(Trouble::Told(complaint));
         }
         self.count(&value["x_groq"]["usage"]);
         for choice in value["choices"].as_array().into_iter().flatten() {
-            self.choice(choice, listener)?;
+            self.choice(choice, ear)?;
         }
         self.count(&value["usage"]);
         Ok(())
     }
 
-    fn choice(&mut self, choice: &Value, listener: &mut dyn Listener) -> Result<(), Trouble> {
+    fn choice(&mut self, choice: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         if let Some(complaint) = Complaint::in_value(choice) {
             return Err(Trouble::Told(complaint));
         }
@@ -121,51 +121,53 @@ impl Chunks {
             (_, message) if self.is_empty() => message,
             _ => &Value::Null, // a restatement of what was streamed
         };
-        self.delta(delta, listener);
+        self.delta(delta, ear)?;
         match choice["finish_reason"].as_str() {
             None | Some("" | "null") => Ok(()),
             Some("error") => Err(Trouble::Told(Complaint::default())),
             Some(reason) => {
-                self.draft.finish = Some(reason.to_owned());
+                self.draft.end(reason);
                 Ok(())
             }
         }
     }
 
-    fn delta(&mut self, delta: &Value, listener: &mut dyn Listener) {
+    fn delta(&mut self, delta: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         let said = |name: &&str| delta[*name].as_str().is_some_and(|text| !text.is_empty());
         if let Some(field) = REASONING_FIELDS.iter().copied().find(said) {
-            self.reasoning(field, delta[field].as_str().unwrap_or_default(), listener);
+            self.reasoning(field, delta[field].as_str().unwrap_or_default(), ear)?;
         }
         match &delta["content"] {
-            Value::String(text) => self.draft.text(text, listener),
-            Value::Array(parts) => parts.iter().for_each(|part| self.part(part, listener)),
+            Value::String(text) => self.draft.text(text, ear)?,
+            Value::Array(parts) => parts.iter().try_for_each(|part| self.part(part, ear))?,
             _ => {}
         }
-        self.draft.refusal(delta["refusal"].as_str().unwrap_or_default(), listener);
+        self.draft.refusal(delta["refusal"].as_str().unwrap_or_default(), ear)?;
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            begun(self.calls.push(call), listener);
+            ear.begun(self.calls.push(call, &mut self.draft.room)?)?;
         }
         if delta["function_call"].is_object() {
-            begun(self.calls.push_function(&delta["function_call"]), listener);
+            ear.begun(self.calls.push_function(&delta["function_call"], &mut self.draft.room)?)?;
         }
+        Ok(())
     }
 
     /// Mistral's reasoning models send content as parts.
-    fn part(&mut self, part: &Value, listener: &mut dyn Listener) {
+    fn part(&mut self, part: &Value, ear: &mut Ear<'_>) -> Result<(), Cancelled> {
         if let Some(text) = part["text"].as_str() {
-            self.draft.text(text, listener);
+            self.draft.text(text, ear)?;
         }
         for thought in part["thinking"].as_array().into_iter().flatten() {
-            self.draft.reasoning(thought["text"].as_str().unwrap_or_default(), listener);
+            self.draft.reasoning(thought["text"].as_str().unwrap_or_default(), ear)?;
         }
+        Ok(())
     }
 
-    fn reasoning(&mut self, field: &'static str, text: &str, listener: &mut dyn Listener) {
+    fn reasoning(&mut self, field: &'static str, text: &str, ear: &mut Ear<'_>) -> Result<(), Cancelled> {
         if !text.is_empty() {
             self.reasoning_field.get_or_insert(field);
-            self.draft.reasoning(text, listener);
         }
+        self.draft.reasoning(text, ear)
     }
 
     /// The last count is the one that counts: some servers restate it in every chunk.

@@ -3,11 +3,15 @@
 use super::CAME;
 use crate::model::call::{arguments, arguments_text, make_ids_unique};
 use crate::model::failure::{Complaint, Trouble};
-use crate::model::reply::{Assembly, Borrowed, Draft, begun, number};
+use crate::model::json::Room;
+use crate::model::reply::{self, Assembly, Borrowed, Draft, Ear, number, one_more};
 use crate::model::sse::Event;
-use crate::model::{Arguments, Call, Listener, Usage};
+use crate::model::{Arguments, Call, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+/// The event with more of a call's arguments.
+const ARGUMENTS_DELTA: &str = "response.function_call_arguments.delta";
 
 /// A reply while its events come.
 #[derive(Default)]
@@ -41,31 +45,30 @@ struct ItemDelta<'a> {
 }
 
 impl Assembly for Items {
-    fn event(&mut self, event: Event<'_>, listener: &mut dyn Listener) -> Result<(), Trouble> {
+    fn event(&mut self, event: Event<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         if let Ok(event) = serde_json::from_str::<ItemDelta<'_>>(event.data) {
-            self.delta(&event, listener);
-            return Ok(());
+            return self.delta(&event, ear);
         }
-        match serde_json::from_str(event.data) {
-            Ok(value) => self.rare(&value, listener),
-            Err(_) => Ok(()), // comments wrapped as data, and the like
+        match reply::value(event.data)? {
+            Some(value) => self.rare(&value, ear),
+            None => Ok(()),
         }
     }
 
-    fn whole(&mut self, value: &Value, listener: &mut dyn Listener) -> Result<bool, Trouble> {
+    fn whole(&mut self, value: &Value, ear: &mut Ear<'_>) -> Result<bool, Trouble> {
         if !value["output"].is_array() && value["status"] != "failed" {
             return Ok(false);
         }
-        self.end(value, listener)?;
+        self.end(value, ear)?;
         Ok(true)
     }
 
-    fn finish(&mut self, _: &mut dyn Listener) -> (Vec<Call>, Option<Value>) {
+    fn finish(&mut self) -> (Vec<Call>, Option<Value>) {
         self.items.sort_by_key(|item| item.index);
         let mut calls = Vec::new();
         let mut kept = Vec::new();
         for item in std::mem::take(&mut self.items) {
-            calls.extend(item.call());
+            calls.extend(item.call(&mut self.draft.room));
             kept.extend(item.kept());
         }
         make_ids_unique(&mut calls);
@@ -78,50 +81,55 @@ impl Assembly for Items {
 }
 
 impl Items {
-    fn delta(&mut self, event: &ItemDelta<'_>, listener: &mut dyn Listener) {
+    fn delta(&mut self, event: &ItemDelta<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         let delta = event.delta.as_str();
         let (kind, index) = (event.r#type.as_str(), event.output_index);
         match kind {
             "response.output_text.delta" => {
-                self.item(index, "message").text.push_str(delta);
-                self.draft.text(delta, listener);
+                self.item(index, "message")?.text.push_str(delta);
+                self.draft.text(delta, ear)?;
             }
             "response.refusal.delta" => {
-                self.item(index, "message").text.push_str(delta);
-                self.draft.refusal(delta, listener);
+                self.item(index, "message")?.text.push_str(delta);
+                self.draft.refusal(delta, ear)?;
             }
-            "response.function_call_arguments.delta" => {
-                self.item(index, CAME.call).arguments.push_str(delta);
+            ARGUMENTS_DELTA => {
+                self.item(index, CAME.call)?.arguments.push_str(delta);
             }
             "response.reasoning_summary_text.delta"
             | "response.reasoning_text.delta"
             | "response.reasoning_summary.delta"
             | "response.reasoning.delta" => {
-                self.item(index, "reasoning").reasoning.push_str(delta);
-                self.draft.reasoning(delta, listener);
+                self.item(index, "reasoning")?.reasoning.push_str(delta);
+                self.draft.reasoning(delta, ear)?;
             }
             _ => {} // other tools' and those that may be invented
         }
+        Ok(())
     }
 
     /// Any other event.
-    fn rare(&mut self, event: &Value, listener: &mut dyn Listener) -> Result<(), Trouble> {
+    fn rare(&mut self, event: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         if let Some(complaint) = Complaint::in_value(event) {
             return Err(Trouble::Told(complaint));
         }
         let index = event["output_index"].as_u64();
         match event["type"].as_str().unwrap_or_default() {
-            "response.output_item.added" => self.add(index, &event["item"], listener),
-            "response.output_item.done" => self.complete(index, &event["item"], listener),
+            "response.output_item.added" => self.add(index, &event["item"], ear)?,
+            "response.output_item.done" => self.complete(index, &event["item"], ear)?,
+            kind if kind == ARGUMENTS_DELTA || event["delta"].is_string() => {
+                let (r#type, delta) = (kind.into(), arguments_text(&event["delta"]).into());
+                self.delta(&ItemDelta { r#type, output_index: index, delta }, ear)?;
+            }
             "response.function_call_arguments.done" => {
                 if let Some(arguments) = event["arguments"].as_str() {
-                    arguments.clone_into(&mut self.item(index, CAME.call).arguments);
+                    arguments.clone_into(&mut self.item(index, CAME.call)?.arguments);
                 }
             }
-            "response.reasoning_summary_part.added" => self.part(index, listener),
+            "response.reasoning_summary_part.added" => self.part(index, ear)?,
             "response.failed" => return Err(failed(&event["response"])),
             "response.completed" | "response.done" | "response.incomplete" => {
-                return self.end(&event["response"], listener);
+                return self.end(&event["response"], ear);
             }
             _ => {} // created, in_progress, parts; other tools'; what may be invented
         }
@@ -129,63 +137,69 @@ impl Items {
     }
 
     /// An item begins.
-    fn add(&mut self, index: Option<u64>, came: &Value, listener: &mut dyn Listener) {
-        self.push(index, came.clone());
+    fn add(&mut self, index: Option<u64>, came: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        let kept = self.draft.room.keep(came)?;
+        self.push(index, kept)?;
         if came["type"] == CAME.call {
-            begun(came["name"].as_str(), listener);
+            ear.begun(came["name"].as_str())?;
         }
+        Ok(())
     }
 
     /// An item is whole. What was not heard of it before is told now.
-    fn complete(&mut self, index: Option<u64>, came: &Value, listener: &mut dyn Listener) {
+    fn complete(&mut self, index: Option<u64>, came: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         if !came.is_object() {
-            return;
+            return Ok(());
         }
         if !self.items.iter().any(|item| item.is_same(index, came)) {
-            self.add(index, came, listener);
+            self.add(index, came, ear)?;
         }
-        let Some(item) = self.items.iter_mut().rfind(|item| item.is_same(index, came)) else { return };
+        let Some(item) = self.items.iter_mut().rfind(|item| item.is_same(index, came)) else { return Ok(()) };
         let (text, refusal) = (texts(&came["content"], "text"), texts(&came["content"], "refusal"));
         let reasoning = texts(&came["summary"], "text");
         let was_named = item.came["name"].is_string();
-        item.came = came.clone();
+        item.came = self.draft.room.keep(came)?;
         item.whole = true;
         let (told, thought) = (!item.text.is_empty(), !item.reasoning.is_empty());
         match item.kind() {
-            kind if kind == CAME.call && !was_named => begun(came["name"].as_str(), listener),
+            kind if kind == CAME.call && !was_named => ear.begun(came["name"].as_str())?,
             "message" if !told => {
-                self.draft.text(&text, listener);
-                self.draft.refusal(&refusal, listener);
+                self.draft.text(&text, ear)?;
+                self.draft.refusal(&refusal, ear)?;
             }
             "reasoning" if !thought => {
-                self.draft.reasoning(if reasoning.is_empty() { &text } else { &reasoning }, listener);
+                self.draft.reasoning(if reasoning.is_empty() { &text } else { &reasoning }, ear)?;
             }
             _ => {}
         }
+        Ok(())
     }
 
     /// Another part of a summary: a paragraph of its own.
-    fn part(&mut self, index: Option<u64>, listener: &mut dyn Listener) {
-        let item = self.item(index, "reasoning");
+    fn part(&mut self, index: Option<u64>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        let item = self.item(index, "reasoning")?;
         if !item.reasoning.is_empty() {
             item.reasoning.push_str("\n\n");
-            self.draft.reasoning("\n\n", listener);
+            self.draft.reasoning("\n\n", ear)?;
         }
+        Ok(())
     }
 
     /// The response as a whole: what was not heard of it, how it ended, what it cost.
-    fn end(&mut self, response: &Value, listener: &mut dyn Listener) -> Result<(), Trouble> {
+    fn end(&mut self, response: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         if response["status"] == "failed" || response["error"].is_object() {
             return Err(failed(response));
         }
         // Where each item came whole, this restates them, not always by the same ids and places.
         if self.items.is_empty() || self.items.iter().any(|item| !item.whole) {
             for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
-                self.complete(Some(index), item, listener);
+                self.complete(Some(index), item, ear)?;
             }
         }
         let reason = response["incomplete_details"]["reason"].as_str();
-        self.draft.finish = reason.or(response["status"].as_str()).map(str::to_owned);
+        if let Some(reason) = reason.or(response["status"].as_str()) {
+            self.draft.end(reason);
+        }
         if response["usage"].is_object() {
             self.draft.usage = Some(usage_of(&response["usage"]));
         }
@@ -193,23 +207,26 @@ impl Items {
         Ok(())
     }
 
-    fn push(&mut self, index: Option<u64>, came: Value) {
+    fn push(&mut self, index: Option<u64>, came: Value) -> Result<(), Trouble> {
+        one_more(self.items.len())?;
         let next = || self.items.last().map_or(0, |item| item.index.saturating_add(1));
         let index = index.unwrap_or_else(next);
         self.items.push(Item::new(index, came));
+        Ok(())
     }
 
     /// The item at this place, else the last of its kind. One that was never begun begins here.
-    fn item(&mut self, index: Option<u64>, kind: &str) -> &mut Item {
+    fn item(&mut self, index: Option<u64>, kind: &str) -> Result<&mut Item, Trouble> {
         let fits = |item: &Item| match index {
             Some(index) => item.index == index,
             None => item.kind() == kind,
         };
-        let at = self.items.iter().rposition(fits).unwrap_or_else(|| {
-            self.push(index, json!({"type": kind}));
-            self.items.len() - 1
-        });
-        &mut self.items[at]
+        let found = self.items.iter().rposition(fits);
+        let at = found.unwrap_or(self.items.len());
+        if found.is_none() {
+            self.push(index, json!({"type": kind}))?;
+        }
+        Ok(&mut self.items[at])
     }
 }
 
@@ -225,7 +242,6 @@ impl Item {
 
     /// Whether `came` is this item again, whole.
     fn is_same(&self, index: Option<u64>, came: &Value) -> bool {
-        let id = |item: &Value| item["id"].as_str().filter(|id| !id.is_empty()).map(str::to_owned);
         match (id(&self.came), id(came)) {
             (Some(own), Some(other)) if own == other => true,
             _ => index.is_none_or(|index| self.index == index) && self.kind() == came["type"],
@@ -233,23 +249,23 @@ impl Item {
     }
 
     /// The call that it is.
-    fn call(&self) -> Option<Call> {
+    fn call(&self, room: &mut Room) -> Option<Call> {
         let word = |name: &str| self.came[name].as_str().unwrap_or_default().to_owned();
         let call = || Call {
             id: Some(word("call_id")).filter(|id| !id.is_empty()).unwrap_or_else(|| word("id")),
             name: word("name"),
-            arguments: self.arguments(),
+            arguments: self.arguments(room),
             extra: Map::new(),
         };
         (self.kind() == CAME.call).then(call)
     }
 
     /// Those of the whole item, else what came in pieces. Nothing at all is no arguments only if the item is whole.
-    fn arguments(&self) -> Arguments {
+    fn arguments(&self, room: &mut Room) -> Arguments {
         let whole = arguments_text(&self.came["arguments"]);
         match &self.arguments {
-            _ if self.whole && !whole.trim().is_empty() => arguments(&whole),
-            pieces if self.whole || !pieces.trim().is_empty() => arguments(pieces),
+            _ if self.whole && !whole.trim().is_empty() => arguments(&whole, room),
+            pieces if self.whole || !pieces.trim().is_empty() => arguments(pieces, room),
             pieces => Arguments::Invalid(pieces.clone()),
         }
     }
@@ -272,6 +288,10 @@ impl Item {
             _ => None,
         }
     }
+}
+
+fn id(item: &Value) -> Option<&str> {
+    item["id"].as_str().filter(|id| !id.is_empty())
 }
 
 fn failed(response: &Value) -> Trouble {
