@@ -1,5 +1,6 @@
 //! Model calls over a real socket: the test holds the server's end in its hand.
 mod formats;
+mod hostile;
 mod server;
 
 use super::*;
