@@ -6,6 +6,7 @@
 //! down refuses the connection which the helper has just made.
 mod address;
 mod limit;
+mod refusal;
 
 use crate::cancel::{CancelToken, HookGuard};
 use crate::model::{Flusher, proxy};
@@ -14,6 +15,7 @@ use crate::settings::config::Net;
 use address::{origin, plain_url, redirected, same_origin};
 use crossbeam_channel::{bounded, select};
 use limit::{Limiting, ReadLimit};
+use refusal::{Refusal, refusal};
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -21,8 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use ureq::config::Config;
+use ureq::http::StatusCode;
 use ureq::http::header::{AsHeaderName, LOCATION, RETRY_AFTER};
-use ureq::http::{StatusCode, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 // Not under semver: Cargo.toml pins the minor version.
 use ureq::unversioned::resolver::DefaultResolver;
@@ -253,20 +255,6 @@ fn proxy_for(url: &str, environment: &Environment) -> Result<Option<Proxy>, Http
     Proxy::new(proxy.address).map(Some).map_err(|_| unusable("holds no address of a proxy"))
 }
 
-/// Why there is no response.
-enum Refusal {
-    /// TLS does not trust the server.
-    Certificate(HttpError),
-    Other(HttpError),
-}
-
-impl Refusal {
-    fn into_error(self) -> HttpError {
-        let (Self::Certificate(error) | Self::Other(error)) = self;
-        error
-    }
-}
-
 fn exchange(
     line: &Line,
     url: &str,
@@ -318,58 +306,6 @@ fn on_helper(
     select! {
         recv(answer) -> answer => answer.unwrap_or_else(|_| Err(io::Error::other("the helper died").into())),
         recv(cancel.fired()) -> _ => Err(io::Error::from(io::ErrorKind::Interrupted).into()),
-    }
-}
-
-fn refusal(error: ureq::Error, url: &str, net: &Net, cancel: &CancelToken) -> Refusal {
-    use ureq::{Error, Timeout};
-    if cancel.is_cancelled() {
-        return Refusal::Other(HttpError::Cancelled);
-    }
-    let place = origin(url);
-    let no_answer = |what: String| HttpError::NoAnswer(what);
-    Refusal::Other(match error {
-        Error::Io(error) => return broken_off(&error, &place),
-        Error::Protocol(error) => {
-            HttpError::Unusable(format!("{place} does not answer as HTTP has it: {error}"))
-        }
-        Error::HostNotFound => no_answer(format!("no answer from {place}: there is no such host")),
-        Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
-            no_answer(format!("no connection to {place} within {} s", net.connect.as_secs()))
-        }
-        Error::Timeout(_) => {
-            no_answer(format!("no answer from {place} within {} s", net.first_byte.as_secs()))
-        }
-        Error::ConnectProxyFailed(why) => {
-            no_answer(format!("the proxy gives no connection to {place}: {why}"))
-        }
-        Error::Http(_) if url.parse::<Uri>().is_ok() => {
-            HttpError::Unusable("the API key holds characters that no HTTP header can carry".into())
-        }
-        // Not shown: where a URL can't be taken apart, nobody knows where its password is.
-        Error::BadUri(_) | Error::Http(_) => {
-            HttpError::Unusable("the base URL is no address that can be called".into())
-        }
-        Error::LargeResponseHeader(..) => HttpError::Unusable(format!(
-            "{place} answers with more than {} KiB of headers",
-            HEADERS_LIMIT >> 10
-        )),
-        other => no_answer(format!("no answer from {place}: {other}")),
-    })
-}
-
-fn broken_off(error: &io::Error, place: &str) -> Refusal {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match tls {
-        Some(rustls::Error::InvalidCertificate(_)) => Refusal::Certificate(HttpError::Unusable(format!(
-            "no secure connection to {place}: {error} (a private CA belongs in net.caFile)"
-        ))),
-        Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {
-            Refusal::Other(HttpError::Unusable(format!(
-                "no secure connection to {place}: the server does not speak TLS; is this an http address?"
-            )))
-        }
-        _ => Refusal::Other(HttpError::NoAnswer(format!("no answer from {place}: {error}"))),
     }
 }
 

@@ -197,7 +197,7 @@ impl Turn<'_> {
                 if let Some(usage) = reply.usage {
                     self.spent.add(usage);
                     session.window.count(usage);
-                    let (used, size) = (usage.input + usage.output, session.window.size);
+                    let (used, size) = (usage.input.saturating_add(usage.output), session.window.size);
                     self.speaker.update(&Update::UsageUpdate { used, size });
                 }
                 Ok(reply)

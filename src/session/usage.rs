@@ -131,6 +131,18 @@ mod tests {
     }
 
     #[test]
+    fn counts_past_all_bounds_stay_at_the_bound() {
+        let (most, mut spent) = (u64::MAX, Spent::default());
+        let call = Usage { input: most, output: most, cached_read: Some(most), ..Usage::default() };
+        for _ in 0..2 {
+            spent.add(call);
+            let sum = spent.sum().unwrap();
+            assert_eq!((sum.input_tokens, sum.output_tokens, sum.total_tokens), (most, most, most));
+            assert_eq!((sum.cached_read_tokens, sum.thought_tokens), (Some(most), None));
+        }
+    }
+
+    #[test]
     fn calls_are_summed_and_nothing_reported_is_no_sum() {
         let mut spent = Spent::default();
         assert_eq!(spent.sum(), None);
