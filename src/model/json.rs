@@ -3,7 +3,7 @@ use crate::model::failure::Trouble;
 use serde_json::Value;
 
 /// Values (members and elements) that are built of one event, and that are kept of one reply. The largest events restate
-/// all tools of a request, some thousands of values; so many of the costliest, `{"a":0}`, take 45 MB.
+/// all tools of a request, some thousands of values. So many `{"a":0}` take 25 MB, objects inside objects three times that.
 const VALUES_LIMIT: usize = 1 << 17;
 
 /// How many more values may be built.
