@@ -34,13 +34,16 @@ pub fn clean_to(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// Control characters, and those that reorder or hide what stands beside them.
+/// Control characters, and those that reorder, hide, or can't be seen: Unicode's `Default_Ignorable_Code_Point`
+/// (DerivedCoreProperties.txt), line and paragraph separators, annotation marks, the blank Braille pattern.
 fn is_tricky(character: char) -> bool {
     character.is_control()
         || matches!(character,
-            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// All of it on one line: runs of white space become one blank, the ends are trimmed.
@@ -111,6 +114,35 @@ mod tests {
     fn a_title_is_one_honest_line() {
         assert_eq!(clean("ls -l"), "ls -l");
         assert_eq!(clean("a\nb\u{202e}c\u{200b}\t"), "a⏎b\\u{202e}c\\u{200b}\\u{9}");
+        let unseen = [
+            '\u{ad}',
+            '\u{34f}',
+            '\u{61c}',
+            '\u{115f}',
+            '\u{17b5}',
+            '\u{180b}',
+            '\u{180f}',
+            '\u{200d}',
+            '\u{2028}',
+            '\u{2066}',
+            '\u{2800}',
+            '\u{3164}',
+            '\u{fe00}',
+            '\u{fe0f}',
+            '\u{feff}',
+            '\u{ffa0}',
+            '\u{fff0}',
+            '\u{fffb}',
+            '\u{1bca0}',
+            '\u{1d17a}',
+            '\u{e0001}',
+            '\u{e0100}',
+            '\u{e0fff}',
+        ];
+        for unseen in unseen {
+            assert_eq!(clean(&format!("a{unseen}")), format!("a\\u{{{:x}}}", u32::from(unseen)));
+        }
+        assert_eq!(clean("äß→日本 🦀"), "äß→日本 🦀");
         assert_eq!(clean(&"ä".repeat(203)), format!("{}… (+3)", "ä".repeat(200)));
         assert_eq!(clean(&"ä".repeat(200)), "ä".repeat(200));
     }
