@@ -547,3 +547,21 @@ fn mcp_servers_that_were_named_are_told_of_once() {
     assert!(!scene.at("started").exists());
     scene.finish();
 }
+
+// Limits.
+
+/// `ulimit -f`: past it the kernel sends SIGXFSZ, which ends who does not ignore it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_size_limit_fails_the_write_and_ends_a_command_but_never_bob() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let mut scene = Scene::new();
+    let bob = Pid::from_raw(scene.client.id().cast_signed());
+    prlimit(bob, Resource::Fsize, Rlimit { current: Some(64 << 10), maximum: Some(64 << 10) }).unwrap();
+    let write = json!({"path": "big", "content": "x".repeat(200_000)});
+    scene.run("write_file", write).failed("File too large");
+    assert!(!scene.at("big").exists());
+    let told = scene.bash("exec head -c 200000 /dev/zero > zeros").done().told;
+    assert!(told.contains("[killed by SIGXFSZ]"), "a command has the default: {told}");
+    scene.finish();
+}

@@ -6,6 +6,7 @@ mod login;
 mod probe;
 mod terminal;
 
+use crate::process;
 use crate::server::{self, Options};
 use crate::settings::Environment;
 use crate::settings::config::{Config, ConfigError, Flags, load};
@@ -45,6 +46,7 @@ impl From<ExitCode> for std::process::ExitCode {
 
 /// Does what the command line says.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    process::survive_file_size_limit();
     match arguments::parse(arguments) {
         Err(why) => {
             say(&mut io::stderr(), &format!("bob: {why}\n\n{USAGE}"));

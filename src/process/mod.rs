@@ -10,7 +10,7 @@ mod system;
 
 pub use command::{End, Finished, ShellCommand};
 pub use left::Left;
-pub use own::{SIGNAL_BYTE, hide_environment, signals_to, take_stdout};
+pub use own::{SIGNAL_BYTE, hide_environment, signals_to, survive_file_size_limit, take_stdout};
 pub use pipe::Sink;
 pub use poll::{Watch, wait};
 pub use shell::{Shell, shell};

@@ -31,6 +31,12 @@ pub fn signals_to(socket: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
+/// A write past the file size limit (`ulimit -f`) fails like one to a full disk, instead of ending the process. A
+/// command gets the signal's default back.
+pub fn survive_file_size_limit() {
+    super::system::ignore_signal(libc::SIGXFSZ);
+}
+
 /// Other processes of the same user can't read our environment and memory any more (Linux; elsewhere nothing is
 /// done). Has no effect on root's.
 ///

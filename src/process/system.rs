@@ -12,6 +12,15 @@ pub(super) fn reset_signal(signal: i32) {
     };
 }
 
+/// Has this process ignore a signal from now on.
+pub(super) fn ignore_signal(signal: i32) {
+    #[expect(unsafe_code, reason = "neither std nor rustix sets a signal's action")]
+    // SAFETY: ignoring runs no code of ours.
+    unsafe {
+        libc::signal(signal, libc::SIG_IGN)
+    };
+}
+
 /// The signals this process ignores. Not for between fork and exec.
 pub(super) fn ignored_signals() -> Vec<i32> {
     (1..=LAST_SIGNAL).filter(|signal| is_ignored(*signal)).collect()
