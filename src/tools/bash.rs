@@ -1,5 +1,6 @@
 //! The tool `bash`: a command line, run by the shell.
 use super::output::{CLIENT_HEAD, CLIENT_TAIL, Printed};
+use super::shell_line::LONGEST_LINE;
 use super::{Access, Action, Kind, Outcome, Plan, Run, Tool, Workspace};
 use crate::model::ToolSpec;
 use crate::process::{End, Finished, Left, ShellCommand, Sink, signal_name};
@@ -65,6 +66,7 @@ impl Command {
     fn parse(arguments: &Map<String, Value>, workspace: &Workspace) -> Result<Self, String> {
         let given = |name| arguments.get(name).filter(|value| !value.is_null());
         let line = match given("command") {
+            Some(Value::String(line)) if line.len() > LONGEST_LINE => return Err(too_long(line)),
             Some(Value::String(line)) if !line.trim().is_empty() => line.clone(),
             Some(Value::String(_)) => return Err("`command` is empty; expected a command line".into()),
             Some(other) => return Err(format!("expected `command` to be a string, got {}", kind_of(other))),
@@ -81,6 +83,13 @@ impl Command {
         };
         Ok(Self { line, timeout })
     }
+}
+
+fn too_long(line: &str) -> String {
+    format!(
+        "`command` has {} bytes; a command line has at most {LONGEST_LINE}. Write a script to a file and run that",
+        line.len()
+    )
 }
 
 fn parse_timeout(value: &Value) -> Option<Duration> {
@@ -277,6 +286,10 @@ mod tests {
             (json!({"command": 5}), "`command` to be a string, got 5"),
             (json!({"command": ["ls"]}), "got an array"),
             (json!({"command": " \n"}), "`command` is empty"),
+            (
+                json!({"command": "a ".repeat(64 * 1024)}),
+                "has 131072 bytes; a command line has at most 131071",
+            ),
             (json!({"command": "ls", "timeoutSeconds": "9"}), "a number of seconds above 0, got a string"),
             (json!({"command": "ls", "timeoutSeconds": 0}), "above 0, got 0"),
             (json!({"command": "ls", "timeoutSeconds": -1}), "above 0, got -1"),

@@ -845,8 +845,9 @@ mod tests {
         check_denied(&[&format!("echo {}", "{a,b}".repeat(30))], "nested too deep");
         check_denied(&[&format!("echo {}", "{a,".repeat(30_000) + &"}".repeat(30_000))], "nested too deep");
         check_denied(&[&":;".repeat(20_000)], "nested too deep");
-        assert_eq!(reason(&"sudo ".repeat(50_000)), None);
-        assert_eq!(reason(&"$x ".repeat(50_000)), None);
+        check_denied(&[&"a ".repeat(64 * 1024), &"'".repeat(1 << 20)], "too large");
+        assert_eq!(reason(&"sudo ".repeat(25_000)), None);
+        assert_eq!(reason(&"$x ".repeat(40_000)), None);
         let mut documents = String::new();
         for at in 0..70 {
             documents += &format!("{}bash <<E{at}\n", "(".repeat(40));
@@ -859,6 +860,7 @@ mod tests {
         assert_eq!(reason(&doubling), None);
         assert_eq!(reason(&"{".repeat(100_000)), None);
         assert_eq!(reason(&"'".repeat(100_001)), None);
+        check_denied(&[&format!("X={}; eval \"{}\"", "x".repeat(4000), "$X".repeat(40))], "too large");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod path;
 mod word;
 
 pub use floor::floor;
+pub use parse::LONGEST_LINE;
 use parse::{Node, Piece, Script};
 
 /// Whether the line is one simple command: no separator, no second line, no substitution, no redirection, nothing

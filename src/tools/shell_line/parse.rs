@@ -5,7 +5,10 @@ use std::str::Chars;
 /// Deepest nesting that is looked into.
 pub(super) const DEPTH: usize = 64;
 
-/// Nested deeper than [`DEPTH`].
+/// Longest line that is looked into, in bytes; Linux takes no longer argument (`MAX_ARG_STRLEN`, less the NUL).
+pub const LONGEST_LINE: usize = 128 * 1024 - 1;
+
+/// Nested deeper than [`DEPTH`], or longer than [`LONGEST_LINE`].
 #[derive(Debug)]
 pub(super) struct TooDeep;
 
@@ -94,12 +97,15 @@ pub(super) enum Piece {
 /// Reads a line.
 ///
 /// # Errors
-/// It is nested too deep.
+/// It is nested too deep, or too long.
 pub(super) fn parse(line: &str) -> Result<Script, TooDeep> {
     parse_at(line, 0)
 }
 
 pub(super) fn parse_at(line: &str, depth: usize) -> Result<Script, TooDeep> {
+    if line.len() > LONGEST_LINE {
+        return Err(TooDeep); // a syntax tree takes some two hundred times the memory of its line
+    }
     let mut parser = Parser::new(line, depth);
     let list = parser.list(End::Input)?;
     parser.read_documents()?;
