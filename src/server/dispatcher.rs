@@ -9,7 +9,7 @@ use crate::text::clean;
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::{Id, RpcError};
 use crate::wire::outbox::{AtDeadline, Reply};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -135,7 +135,11 @@ impl Dispatcher {
         };
         let Some(reply) = self.open(id.clone(), at_deadline) else {
             let error = RpcError::invalid_request("Invalid request: a request with this id is still open");
-            return self.server.context.outbox.reply_to_nobody(&error.with_data(json!({ "id": id })));
+            return self
+                .server
+                .context
+                .outbox
+                .reply_to_nobody(&error.with_data(json!({ "id": Value::from(id) })));
         };
         let request = request.and_then(|request| self.known(method, request));
         match request {

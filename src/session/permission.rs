@@ -4,7 +4,7 @@ use crate::text::glob_matches;
 use crate::tools::{Access, Workspace, shell_line};
 use crate::wire::acp::PermissionOption;
 use crate::wire::outbox::Answer;
-use crate::wire::params::members;
+use crate::wire::params::clear_members;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
@@ -102,8 +102,8 @@ fn fits(rule: &Rule, tool: &str, access: &Access, workspace: &Workspace) -> bool
 
 /// The option of a `selected` outcome. Read member by member, since serde takes a list for a struct too.
 fn selected(result: &RawValue) -> Option<String> {
-    let [outcome] = members(result, ["outcome"]).ok()?;
-    let [how, option] = members(outcome?, ["outcome", "optionId"]).ok()?;
+    let [outcome] = clear_members(result, ["outcome"]).ok()?;
+    let [how, option] = clear_members(outcome?, ["outcome", "optionId"]).ok()?;
     let how: String = serde_json::from_str(how?.get()).ok()?;
     let option = serde_json::from_str(option?.get()).ok()?;
     (how == "selected").then_some(option)
@@ -116,3 +116,24 @@ pub const OPTIONS: &[PermissionOption] = &[
     PermissionOption { option_id: "reject", name: "Reject once", kind: "reject_once" },
     PermissionOption { option_id: "reject_always", name: "Always reject", kind: "reject_always" },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_says_two_things_is_no_yes() {
+        let mut permissions = Permissions { mode: Mode::Ask, rules: Vec::new(), always: HashMap::new() };
+        for (answer, is_yes) in [
+            (r#"{"outcome":{"outcome":"selected","optionId":"allow"}}"#, true),
+            (r#"{"outcome":{"outcome":"selected","optionId":"reject","optionId":"allow"}}"#, false),
+            (r#"{"outcome":{"outcome":"selected","optionId":"allow","optionId":"allow"}}"#, false),
+            (r#"{"outcome":{"outcome":"cancelled","outcome":"selected","optionId":"allow"}}"#, false),
+            (r#"{"outcome":{"outcome":"selected","option\u0049d":"reject","optionId":"allow"}}"#, false),
+            (r#"{"outcome":null,"outcome":{"outcome":"selected","optionId":"allow"}}"#, false),
+        ] {
+            let answer: Answer = Ok(RawValue::from_string(answer.into()).unwrap());
+            assert_eq!(permissions.take_answer("bash", Some(&answer)), is_yes, "{answer:?}");
+        }
+    }
+}

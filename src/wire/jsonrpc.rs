@@ -1,5 +1,6 @@
 //! JSON-RPC 2.0 (jsonrpc.org/specification): ids, errors, and what one line is.
-use crate::wire::params::{is_null, members};
+use crate::text::{TITLE_CHARACTERS, clean};
+use crate::wire::params::{clear_members, is_null, members};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -27,6 +28,19 @@ impl Id {
         let digits = raw.strip_prefix('-').unwrap_or(raw);
         let integer = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
         integer.then(|| Self::Number(raw.into()))
+    }
+}
+
+/// As a value: a number that has more digits than one keeps, or is written unlike one (`-0`), as a text.
+impl From<&Id> for Value {
+    fn from(id: &Id) -> Self {
+        match id {
+            Id::Text(text) => Self::from(&**text),
+            Id::Number(digits) => {
+                let number = digits.parse::<i64>().ok().filter(|number| number.to_string() == **digits);
+                number.map_or_else(|| Self::from(&**digits), Self::from)
+            }
+        }
     }
 }
 
@@ -91,8 +105,10 @@ impl RpcError {
         Self::new(-32600, why)
     }
 
-    /// `-32601`, `data.method`.
+    /// `-32601`, `data.method`; one longer than any method is told as a title is.
     pub fn method_not_found(method: &str) -> Self {
+        let is_long = method.chars().nth(TITLE_CHARACTERS).is_some();
+        let method = if is_long { clean(method) } else { method.into() };
         Self::new(-32601, "Method not found").with_data(serde_json::json!({ "method": method }))
     }
 
@@ -201,7 +217,7 @@ pub fn parse(line: &[u8]) -> Message<'_> {
         return invalid(None, "id is neither an integer nor a string");
     }
     let id = usable_id();
-    if let Some(method) = method {
+    if let Some(method) = method.filter(|method| !is_null(method)) {
         let params = params.filter(|params| !is_null(params));
         return match (serde_json::from_str(method.get()), id) {
             (Ok(method), Some(id)) => Message::Request { id, method, params },
@@ -210,6 +226,10 @@ pub fn parse(line: &[u8]) -> Message<'_> {
         };
     }
     match (error, result) {
+        // Two results are none.
+        (_, Some(result)) if clear_members(raw, ["result"]).is_err() => {
+            Message::Answer { id, outcome: Err(result) }
+        }
         // A null beside a result is how some clients say that there is no error.
         (Some(error), Some(result)) if is_null(error) => Message::Answer { id, outcome: Ok(result) },
         (Some(error), _) => Message::Answer { id, outcome: Err(error) },
@@ -357,13 +377,26 @@ mod tests {
 
     #[test]
     fn ids_come_back_as_they_were_sent() {
-        for id in ["\"a\"", "0", "-7", "9007199254740993", "123456789012345678901234567890", "\"1\"", "\"\""]
+        for id in
+            ["\"a\"", "0", "-0", "-7", "9007199254740993", "123456789012345678901234567890", "\"1\"", "\"\""]
         {
             let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
             let Message::Request { id: parsed, .. } = parse(line.as_bytes()) else { panic!("{line}") };
             assert_eq!(success(&parsed, &()), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":null}}"#));
         }
         assert_ne!(Id::from_json("1"), Id::from_json("\"1\""));
+        for (id, value) in
+            [("-7", "-7"), ("-0", "\"-0\""), ("12345678901234567890", "\"12345678901234567890\"")]
+        {
+            assert_eq!(Value::from(&Id::from_json(id).unwrap()).to_string(), value);
+        }
+    }
+
+    #[test]
+    fn an_unknown_method_comes_back_but_not_all_of_a_long_one() {
+        let told = |method: &str| RpcError::method_not_found(method).data.unwrap()["method"].to_string();
+        assert_eq!(told("a\u{7f}"), "\"a\u{7f}\"");
+        assert_eq!(told(&"x".repeat(1 << 20)), format!("\"{}… (+1048376)\"", "x".repeat(200)));
     }
 
     #[test]
@@ -374,6 +407,17 @@ mod tests {
         assert!(matches!(parse(line), Message::Answer { outcome: Ok(_), .. }));
         let line = br#"{"jsonrpc":"2.0","id":null,"error":{"code":1}}"#;
         assert!(matches!(parse(line), Message::Answer { id: None, outcome: Err(_) }));
+        let line = br#"{"jsonrpc":"2.0","id":5,"method":null,"result":1}"#;
+        assert!(matches!(parse(line), Message::Answer { id: Some(_), outcome: Ok(_) }));
+        bad(r#"{"jsonrpc":"2.0","id":7,"method":null}"#, -32600, Some("7"));
+    }
+
+    #[test]
+    fn two_results_are_no_clear_one() {
+        let line = br#"{"jsonrpc":"2.0","id":"srv_1","result":1,"result":2}"#;
+        assert!(matches!(parse(line), Message::Answer { outcome: Err(_), .. }));
+        let line = br#"{"jsonrpc":"2.0","id":"srv_1","result":1,"result":2,"error":null}"#;
+        assert!(matches!(parse(line), Message::Answer { outcome: Err(_), .. }));
     }
 
     #[test]

@@ -29,10 +29,25 @@ pub fn members<'a, const N: usize>(
     names: [&str; N],
 ) -> Result<[Option<&'a RawValue>; N], serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(raw.get());
-    deserializer.deserialize_map(Members(names))
+    deserializer.deserialize_map(Members { names, once: false })
 }
 
-struct Members<'n, const N: usize>([&'n str; N]);
+/// [`members`] of an answer that must be clear: none of them twice.
+///
+/// # Errors
+/// `raw` is no object, or says two things.
+pub fn clear_members<'a, const N: usize>(
+    raw: &'a RawValue,
+    names: [&str; N],
+) -> Result<[Option<&'a RawValue>; N], serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+    deserializer.deserialize_map(Members { names, once: true })
+}
+
+struct Members<'n, const N: usize> {
+    names: [&'n str; N],
+    once: bool,
+}
 
 impl<'de, const N: usize> Visitor<'de> for Members<'_, N> {
     type Value = [Option<&'de RawValue>; N];
@@ -43,8 +58,9 @@ impl<'de, const N: usize> Visitor<'de> for Members<'_, N> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = [None; N];
-        while let Some(which) = map.next_key_seed(Name(&self.0))? {
+        while let Some(which) = map.next_key_seed(Name(&self.names))? {
             match which.and_then(|i| found.get_mut(i)) {
+                Some(Some(_)) if self.once => return Err(serde::de::Error::custom("a member twice")),
                 Some(place) => *place = Some(map.next_value()?),
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -161,6 +177,7 @@ mod tests {
         assert_eq!(required("b", b).unwrap_err(), ParamError::new("b", "missing"));
         let list = RawValue::from_string("[1]".into()).unwrap();
         assert!(members(&list, ["a"]).is_err());
+        assert!(clear_members(&raw, ["a"]).is_err() && clear_members(&raw, ["b"]).is_ok());
         assert_eq!(array("x", &list).unwrap().len(), 1);
         assert!(string("x", Some(&list)).is_err());
     }
