@@ -90,7 +90,7 @@ fn find<'a>(session: &'a Session, name: &str) -> Option<&'a dyn Tool> {
 /// The plan of a call that can't be planned.
 fn refusal(call: &Call, why: String) -> Plan {
     let (title, kind) = by_name(&call.name, &call.arguments);
-    Plan { title, kind, locations: Vec::new(), diff: None, access: Access::Free, action: Err(why) }
+    Plan { title, kind, locations: Vec::new(), diff: None, access: Access::Free, action: Err(why.into()) }
 }
 
 fn carry_out(
@@ -109,7 +109,7 @@ fn carry_out(
     };
     let action = match plan.action {
         Ok(action) => action,
-        Err(why) => return Ok(Outcome::failed(why)),
+        Err(refusal) => return Ok(Outcome::failed(refusal.told(asks))),
     };
     if asks {
         let answer = place.away(speaker.cancel, || announced.ask(&plan.access))?;

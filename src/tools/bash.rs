@@ -1,5 +1,6 @@
 //! The tool `bash`: a command line, run by the shell.
 use super::output::{CLIENT_HEAD, CLIENT_TAIL, Printed};
+use super::paths::Planned;
 use super::shell_line::LONGEST_LINE;
 use super::{Access, Action, Kind, Outcome, Plan, Run, Tool, Workspace};
 use crate::model::ToolSpec;
@@ -41,9 +42,9 @@ impl Tool for Bash {
 
     fn plan(&self, arguments: &Map<String, Value>, workspace: &Workspace) -> Plan {
         let line = arguments.get("command").and_then(Value::as_str).unwrap_or_default();
-        let (access, action): (_, Result<Box<dyn Action>, _>) = match Command::parse(arguments, workspace) {
+        let (access, action): (_, Planned) = match Command::parse(arguments, workspace) {
             Ok(command) => (Access::Command(command.line.clone()), Ok(Box::new(command))),
-            Err(expected) => (Access::Free, Err(expected)),
+            Err(expected) => (Access::Free, Err(expected.into())),
         };
         Plan {
             title: format!("bash: {line}"),
@@ -296,7 +297,7 @@ mod tests {
             (json!({"command": "ls", "description": {}}), "`description` to be a string, got an object"),
         ] {
             let plan = plan(arguments.clone());
-            let error = plan.action.err().unwrap();
+            let error = plan.action.err().unwrap().text;
             assert!(error.contains(expected), "{arguments}: {error}");
             assert_eq!(plan.access, Access::Free);
         }

@@ -2,17 +2,22 @@
 mod matching;
 mod nearest;
 
+use self::matching::Wanted::{All, One};
 use self::matching::{COUNTED, Found, find, spliced, touches_half_a_character};
 use super::arguments::Arguments;
 use super::paths::{Purpose, Target, invalid};
 use super::read::size;
 use super::write::{Change, current, plan};
-use super::{Kind, Plan, Tool, Workspace};
+use super::{Kind, Plan, Refusal, Tool, Workspace};
 use crate::model::ToolSpec;
 use serde_json::{Map, Value, json};
 
+/// Largest file that is edited, in bytes, and most matches that are replaced: planning can't be cancelled, so it is
+/// to be over before anybody could wish it were.
+const EDITED_BYTES: u64 = 4 << 20;
+const MOST_MATCHES: usize = 50_000;
 /// Largest file an edit may make, in bytes: many matches times a long text is soon too much.
-const RESULT_BYTES: usize = 64 << 20;
+const RESULT_BYTES: usize = 16 << 20;
 
 /// The tool `edit_file`.
 pub struct EditFile;
@@ -72,15 +77,21 @@ impl<'a> Edit<'a> {
     }
 
     /// The change, and the line where it begins.
-    fn change(&self, workspace: &Workspace) -> Result<(usize, Change), String> {
-        let Some(file) = current(&self.target, workspace)? else { return self.make() };
+    fn change(&self, workspace: &Workspace) -> Result<(usize, Change), Refusal> {
+        let Some(file) = current(&self.target, workspace, EDITED_BYTES)? else { return Ok(self.make()?) };
         if self.old.is_empty() {
-            return Err(self.because("exists, and old_string is empty; write_file replaces a whole file"));
+            let why = "exists, and old_string is empty; write_file replaces a whole file";
+            return Err(self.because(why).into());
         }
-        let found = find(&file, self.old, self.all);
-        self.check(&file, &found)?;
+        let found = find(&file, self.old, if self.all { All(MOST_MATCHES) } else { One });
+        self.check(&file, &found).map_err(|text| {
+            // What doesn't match tells of the content, which this session may not have been let to read.
+            let is_news = !workspace.seen.is_current(self.target.path().unwrap_or("".as_ref()), &file);
+            let untold = || self.because("this edit does not fit its content; read the file first");
+            Refusal { text, before_permission: is_news.then(untold) }
+        })?;
         let new = spliced(&file, &found, self.old, self.new);
-        let line = found.lines(&file)[0];
+        let line = found.first_line(&file);
         let times = if found.len() == 1 { String::new() } else { format!(", {} matches", found.len()) };
         let said = format!("Edited {} (line {line}{times})", self.target.title);
         Ok((line, Change { target: self.target.clone(), planned: Some(file), new, said }))
@@ -100,6 +111,11 @@ impl<'a> Edit<'a> {
         match found.len() {
             0 => return Err(self.because(&nearest::missing(file, self.old))),
             1 => {}
+            times if self.all && times > MOST_MATCHES => {
+                return Err(self.because(&format!(
+                    "old_string matches more than {MOST_MATCHES} times: replace them with a command"
+                )));
+            }
             _ if self.all => {}
             _ => return Err(self.because(&several(file, found))),
         }
@@ -210,11 +226,17 @@ mod tests {
     #[test]
     fn a_result_of_any_size_is_refused() {
         let mut place = TestPlace::new();
-        place.write("f", "a".repeat(1 << 20));
-        let all =
-            json!({"path": "f", "old_string": "a", "new_string": "b".repeat(1 << 10), "replace_all": true});
-        let outcome = place.call(&EditFile, all);
-        assert!(outcome.failed && outcome.output.contains("larger than 64.0 MiB"), "{}", outcome.output);
+        for (content, why) in [
+            ("a".repeat(20_000), "larger than 16.0 MiB"),
+            ("a".repeat(60_000), "matches more than 50000 times"),
+            ("a".repeat((4 << 20) + 1), "larger than 4.0 MiB"),
+        ] {
+            place.write("f", content);
+            let new = "b".repeat(1 << 10);
+            let all = json!({"path": "f", "old_string": "a", "new_string": new, "replace_all": true});
+            let outcome = place.call(&EditFile, all);
+            assert!(outcome.failed && outcome.output.contains(why), "{}", outcome.output);
+        }
     }
 
     #[test]
@@ -255,6 +277,25 @@ mod tests {
         assert_eq!(place.bytes("f"), b"y");
     }
 
+    #[test]
+    fn what_does_not_match_tells_of_the_content_only_who_may_read_it() {
+        let mut place = TestPlace::new();
+        place.write("f", "let a = 1;\nb\nb\ncaf\u{e9}\n");
+        place.write("latin", b"caf\xe9");
+        let untold =
+            |name: &str| Some(format!("{name}: this edit does not fit its content; read the file first"));
+        for (name, old) in [("f", "let a = 2;"), ("f", "nowhere"), ("f", "b"), ("latin", "caf")] {
+            let refusal = place.plan(&EditFile, edit(name, old, "\u{e9}")).action.err().unwrap();
+            assert_eq!(refusal.before_permission, untold(name), "{old}");
+            assert_eq!(refusal.clone().told(false), refusal.text);
+            assert_eq!(Some(refusal.told(true)), untold(name));
+        }
+        place.call(&ReadFile, json!({"path": "f", "limit": 1}));
+        let known = place.plan(&EditFile, edit("f", "b", "c")).action.err().unwrap();
+        assert_eq!(known.before_permission, None);
+        assert!(known.told(true).contains("at lines 2, 3"));
+    }
+
     /// Neither whether it is there, nor how often something is in it, nor what is.
     #[test]
     fn of_a_file_to_ask_about_nothing_is_said_before_permission() {
@@ -277,7 +318,7 @@ mod tests {
             assert!(place.run(plan).failed);
         }
         let inside = place.plan(&EditFile, edit("missing", "x", "y"));
-        assert_eq!(inside.action.err().as_deref(), Some("missing: no such file"));
+        assert_eq!(inside.action.err().map(|refusal| refusal.text).as_deref(), Some("missing: no such file"));
     }
 
     #[test]
@@ -291,7 +332,10 @@ mod tests {
             ),
         ] {
             let plan = place.plan(&EditFile, arguments);
-            assert_eq!((plan.action.err().as_deref(), plan.access), (Some(why), Access::Free));
+            assert_eq!(
+                (plan.action.err().map(|refusal| refusal.text).as_deref(), plan.access),
+                (Some(why), Access::Free)
+            );
         }
     }
 }

@@ -57,8 +57,31 @@ pub struct Plan {
     pub diff: Option<Diff>,
     /// What permission is about.
     pub access: Access,
-    /// What to run, or why it can't be (text for the model; such a call fails without a question).
-    pub action: Result<Box<dyn Action>, String>,
+    /// What to run, or why it can't be; such a call fails without a question.
+    pub action: Result<Box<dyn Action>, Refusal>,
+}
+
+/// Why a planned call can't be run, in words for the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// All there is to say.
+    pub text: String,
+    /// What is said instead where the user would be asked first: `text` tells what is in a file.
+    pub before_permission: Option<String>,
+}
+
+impl Refusal {
+    /// What the model reads; `asks`: the call would have been asked about.
+    pub fn told(self, asks: bool) -> String {
+        self.before_permission.filter(|_| asks).unwrap_or(self.text)
+    }
+}
+
+/// A text that tells nothing of the user's.
+impl From<String> for Refusal {
+    fn from(text: String) -> Self {
+        Self { text, before_permission: None }
+    }
 }
 
 /// A planned call, ready to run.

@@ -1,5 +1,5 @@
 //! Paths a model names: resolved, judged, remembered.
-use super::{Access, Action, Kind, Location, Outcome, Place, Plan, Run, Workspace};
+use super::{Access, Action, Kind, Location, Outcome, Place, Plan, Refusal, Run, Workspace};
 use crate::files;
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -258,15 +258,15 @@ impl Target {
             diff: None,
             access: Access::File { path: self.judged, place: self.place },
             action: match action {
-                Err(why) if ask_first => Ok(Box::new(Late(why))),
+                Err(why) if ask_first => Ok(Box::new(Late(why.text))),
                 action => action,
             },
         }
     }
 }
 
-/// What a plan would run, or why it can't (text for the model).
-pub(super) type Planned = Result<Box<dyn Action>, String>;
+/// What a plan would run, or why it can't.
+pub(super) type Planned = Result<Box<dyn Action>, Refusal>;
 
 /// A call that can't succeed, which may only be told after permission.
 struct Late(String);
@@ -280,7 +280,7 @@ impl Action for Late {
 /// The plan of a call whose arguments make no sense.
 pub(super) fn invalid(tool: &str, kind: Kind, why: String) -> Plan {
     let (title, locations) = (tool.to_owned(), Vec::new());
-    Plan { title, kind, locations, diff: None, access: Access::Free, action: Err(why) }
+    Plan { title, kind, locations, diff: None, access: Access::Free, action: Err(why.into()) }
 }
 
 fn absolute(path: &str, workspace: &Workspace) -> Result<PathBuf, String> {
@@ -342,6 +342,11 @@ impl Seen {
     /// Whether a file is no longer what this session saw. Not, if it never saw it.
     pub fn is_outdated(&self, path: &Path, contents: &[u8]) -> bool {
         self.files.get(path).is_some_and(|seen| *seen != self.print(contents))
+    }
+
+    /// Whether this is just what this session saw.
+    pub fn is_current(&self, path: &Path, contents: &[u8]) -> bool {
+        self.files.get(path).is_some_and(|seen| *seen == self.print(contents))
     }
 
     fn print(&self, contents: &[u8]) -> Print {

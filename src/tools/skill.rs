@@ -198,7 +198,7 @@ impl Tool for ReadSkill {
             locations: locations.collect(),
             diff: None,
             access: Access::Free,
-            action: found.map(|reading| Box::new(reading) as Box<dyn Action>),
+            action: found.map(|reading| Box::new(reading) as Box<dyn Action>).map_err(Into::into),
         }
     }
 }
@@ -264,7 +264,10 @@ mod tests {
         let expected = format!("[skill alpha, its files are in {}]\nDo alpha.\n", folder.display());
         assert_eq!(place.run(plan), Outcome::done(expected));
         let unknown = place.plan(&ReadSkill, json!({"name": "delta"}));
-        assert_eq!(unknown.action.err().as_deref(), Some("no skill `delta`; there are: alpha, beta, gamma"));
+        assert_eq!(
+            unknown.action.err().map(|refusal| refusal.text).as_deref(),
+            Some("no skill `delta`; there are: alpha, beta, gamma")
+        );
     }
 
     #[test]
@@ -272,7 +275,10 @@ mod tests {
         let place = TestPlace::new();
         assert_eq!(list(&place.workspace), []);
         let plan = place.plan(&ReadSkill, json!({"name": "x"}));
-        assert_eq!(plan.action.err().as_deref(), Some("no skill `x`; there are none"));
+        assert_eq!(
+            plan.action.err().map(|refusal| refusal.text).as_deref(),
+            Some("no skill `x`; there are none")
+        );
     }
 
     #[test]

@@ -74,7 +74,10 @@ impl TestPlace {
 
     pub(super) fn run_with(&mut self, plan: Plan, source: &CancelSource) -> Outcome {
         let run = &mut Run { cancel: &source.token(), progress: &mut |_| {}, workspace: &mut self.workspace };
-        plan.action.map_or_else(Outcome::failed, |action| action.run(run))
+        match plan.action {
+            Ok(action) => action.run(run),
+            Err(refusal) => Outcome::failed(refusal.text),
+        }
     }
 
     pub(super) fn call(&mut self, tool: &dyn Tool, arguments: Value) -> Outcome {

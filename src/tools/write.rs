@@ -2,7 +2,7 @@
 use super::arguments::Arguments;
 use super::paths::{Purpose, Target, invalid, reason};
 use super::read::{WHOLE_FILE, size};
-use super::{Action, Diff, Kind, Outcome, Plan, Run, Tool, Workspace};
+use super::{Action, Diff, Kind, Outcome, Plan, Refusal, Run, Tool, Workspace};
 use crate::files::{self, Refused};
 use crate::model::ToolSpec;
 use serde_json::{Map, Value, json};
@@ -50,7 +50,7 @@ fn parse<'a>(arguments: &'a Map<String, Value>, workspace: &Workspace) -> Result
 }
 
 fn change(target: &Target, content: &str, workspace: &Workspace) -> Result<Change, String> {
-    let planned = current(target, workspace)?;
+    let planned = current(target, workspace, WHOLE_FILE)?;
     let has_bom = planned.as_ref().is_some_and(|old| old.starts_with(BOM));
     let keep_bom = has_bom && !content.as_bytes().starts_with(BOM);
     let new = [if keep_bom { BOM } else { b"" }, content.as_bytes()].concat();
@@ -59,16 +59,16 @@ fn change(target: &Target, content: &str, workspace: &Workspace) -> Result<Chang
     Ok(Change { target: target.clone(), planned, new, said })
 }
 
-/// What a file to be changed holds now; `None`: it is not there.
+/// What a file to be changed holds now, of at most `limit` bytes; `None`: it is not there.
 ///
 /// # Errors
 /// Text for the model: not a regular file, no permission, too large, or changed since this session saw it.
-pub(super) fn current(target: &Target, workspace: &Workspace) -> Result<Option<Vec<u8>>, String> {
+pub(super) fn current(target: &Target, workspace: &Workspace, limit: u64) -> Result<Option<Vec<u8>>, String> {
     let path = target.path()?;
-    let bytes = match files::open_resolved(path).and_then(|file| files::read_all(file, WHOLE_FILE)) {
+    let bytes = match files::open_resolved(path).and_then(|file| files::read_all(file, limit)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) if e.kind() == io::ErrorKind::FileTooLarge => {
-            let limit = size(WHOLE_FILE);
+            let limit = size(limit);
             return Err(
                 target.because(&format!("larger than {limit}: such a file can't be changed by this tool"))
             );
@@ -91,9 +91,14 @@ pub(super) struct Change {
 }
 
 /// The plan of a change.
-pub(super) fn plan(tool: &str, target: Target, line: Option<u32>, change: Result<Change, String>) -> Plan {
+pub(super) fn plan(
+    tool: &str,
+    target: Target,
+    line: Option<u32>,
+    change: Result<Change, impl Into<Refusal>>,
+) -> Plan {
     let diff = change.as_ref().ok().map(Change::diff);
-    let action = change.map(|change| Box::new(change) as Box<dyn Action>);
+    let action = change.map(|change| Box::new(change) as Box<dyn Action>).map_err(Into::into);
     Plan { diff, ..target.plan(tool, Kind::Edit, line, action) }
 }
 
@@ -191,7 +196,7 @@ mod tests {
         place.call(&ReadFile, json!({"path": "./f"}));
         place.write("f", "the user's");
         let plan = place.plan(&WriteFile, write.clone());
-        assert!(plan.action.err().is_some_and(|why| why.contains("read it again")));
+        assert!(plan.action.err().is_some_and(|why| why.text.contains("read it again")));
         place.call(&ReadFile, json!({"path": "f"}));
         assert!(!place.call(&WriteFile, write.clone()).failed);
         assert!(!place.call(&WriteFile, write).failed, "its own second write");
@@ -247,7 +252,10 @@ mod tests {
             assert!(outcome.failed && outcome.output.contains(why), "{path}: {}", outcome.output);
         }
         let plan = place.plan(&WriteFile, json!({"path": "x", "content": 1}));
-        assert_eq!(plan.action.err().as_deref(), Some("`content` must be a string, not 1"));
+        assert_eq!(
+            plan.action.err().map(|refusal| refusal.text).as_deref(),
+            Some("`content` must be a string, not 1")
+        );
         assert_eq!(plan.access, Access::Free);
     }
 

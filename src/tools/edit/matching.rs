@@ -20,6 +20,12 @@ impl Found {
         self.0.len()
     }
 
+    /// The line of the first, from 1. There is one.
+    pub(super) fn first_line(&self, file: &[u8]) -> usize {
+        let before = self.0.first().map_or(0, |range| range.start);
+        memchr_iter(b'\n', &file[..before]).count() + 1
+    }
+
     /// The line of each, from 1.
     pub(super) fn lines(&self, file: &[u8]) -> Vec<usize> {
         let (mut line, mut at) = (1, 0);
@@ -32,17 +38,30 @@ impl Found {
     }
 }
 
-/// All matches of `old`, which is not empty, behind a BOM. To replace them `all`, those that don't overlap; else also
-/// those that do, since each may be the one that was meant, up to [`COUNTED`].
-pub(super) fn find(file: &[u8], old: &str, all: bool) -> Found {
+/// What matches are looked for.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted {
+    /// One; where there are more, each may be the one that was meant, also one that overlaps another. Up to
+    /// [`COUNTED`].
+    One,
+    /// To be replaced: those that don't overlap, until there are more than this.
+    All(usize),
+}
+
+/// The matches of `old`, which is not empty, behind a BOM.
+pub(super) fn find(file: &[u8], old: &str, wanted: Wanted) -> Found {
+    let (step, most) = match wanted {
+        Wanted::One => (1, COUNTED),
+        Wanted::All(most) => (old.len(), most + 1),
+    };
     let begin = if file.starts_with(BOM) { BOM.len() } else { 0 };
     let text = Unified::new(&file[begin..], takes_any_ending(old));
     let (finder, mut from, mut found) = (Finder::new(old), 0, Vec::new());
     while let Some(start) = finder.find(&text.bytes[from..]).map(|at| from + at) {
         let range = text.original(start)..text.original(start + old.len());
         found.push(begin + range.start..begin + range.end);
-        from = start + if all { old.len() } else { 1 };
-        if !all && found.len() == COUNTED {
+        from = start + step;
+        if found.len() == most {
             break;
         }
     }
@@ -95,14 +114,15 @@ pub(super) fn touches_half_a_character(file: &[u8], found: &Found) -> bool {
 pub(super) fn spliced(file: &[u8], found: &Found, old: &str, new: &str) -> Vec<u8> {
     let mut result = Vec::with_capacity(file.len() + new.len());
     let mut endings = Endings { file, line_end: 0, crlf: false };
+    let lines = Alignment::new(old, new);
     let mut from = 0;
     for range in &found.0 {
         result.extend_from_slice(&file[from..range.start]);
-        if old.contains('\r') {
+        if old.contains('\r') || !new.contains('\n') {
             result.extend_from_slice(new.as_bytes());
         } else {
             let around = endings.has_crlf(range.end);
-            fit(&mut result, old, new, &file[range.clone()], around);
+            fit(&mut result, &lines, new, &file[range.clone()], around);
         }
         from = range.end;
     }
@@ -131,9 +151,8 @@ impl Endings<'_> {
 }
 
 /// Adds `new`, each line ended as the line of the match that it stands for; `around` if that has no ending.
-fn fit(result: &mut Vec<u8>, old: &str, new: &str, matched: &[u8], around: bool) {
+fn fit(result: &mut Vec<u8>, lines: &Alignment, new: &str, matched: &[u8], around: bool) {
     let crlf: Vec<bool> = memchr_iter(b'\n', matched).map(|at| at > 0 && matched[at - 1] == b'\r').collect();
-    let lines = Alignment::new(old, new);
     for (at, line) in new.split_inclusive('\n').enumerate() {
         let Some(text) = line.strip_suffix('\n') else { return result.extend_from_slice(line.as_bytes()) };
         result.extend_from_slice(text.as_bytes());
@@ -179,10 +198,12 @@ impl Alignment {
 mod tests {
     use super::*;
 
+    const ALL: Wanted = Wanted::All(1000);
+
     #[track_caller]
     fn check(file: &[u8], old: &str, new: &str, expected: &[u8]) {
-        for all in [false, true] {
-            let found = find(file, old, all);
+        for wanted in [Wanted::One, ALL] {
+            let found = find(file, old, wanted);
             assert_eq!(found.len(), 1, "matches");
             let got = spliced(file, &found, old, new);
             assert_eq!(String::from_utf8_lossy(&got), String::from_utf8_lossy(expected));
@@ -211,8 +232,8 @@ mod tests {
         check(b"a\r\nb\r\n", "a\r\nb", "x\ny", b"x\ny\r\n");
         check(b"a\r\nb\n", "a\r\n", "a\n", b"a\nb\n");
         check(b"a\r\nb\r\n", "a", "x\r\ny", b"x\r\ny\r\nb\r\n");
-        assert_eq!(find(b"a\nb\n", "a\r\nb", false).len(), 0);
-        assert_eq!(find(b"a\r\r\nb", "a\nb", false).len(), 0);
+        assert_eq!(find(b"a\nb\n", "a\r\nb", Wanted::One).len(), 0);
+        assert_eq!(find(b"a\r\r\nb", "a\nb", Wanted::One).len(), 0);
     }
 
     #[test]
@@ -225,32 +246,33 @@ mod tests {
 
     #[test]
     fn overlapping_matches_count() {
-        assert_eq!(find(b"aaa", "aa", false).len(), 2);
-        assert_eq!(find(b"aaaa", "aa", true).len(), 2);
-        let many = find(&b"a\n".repeat(500), "a", false);
+        assert_eq!(find(b"aaa", "aa", Wanted::One).len(), 2);
+        assert_eq!(find(b"aaaa", "aa", ALL).len(), 2);
+        let many = find(&b"a\n".repeat(500), "a", Wanted::One);
         assert_eq!((many.len(), many.lines(&b"a\n".repeat(500))[99]), (COUNTED, 100));
-        assert_eq!(find(&b"a\n".repeat(500), "a", true).len(), 500);
+        assert_eq!(find(&b"a\n".repeat(500), "a", ALL).len(), 500);
+        assert_eq!(find(&b"a\n".repeat(500), "a", Wanted::All(99)).len(), 100);
     }
 
     #[test]
     fn lines_are_those_of_the_file() {
-        assert_eq!(find(b"x\r\n\r\nx\r\nx", "x", true).lines(b"x\r\n\r\nx\r\nx"), [1, 3, 4]);
+        assert_eq!(find(b"x\r\n\r\nx\r\nx", "x", ALL).lines(b"x\r\n\r\nx\r\nx"), [1, 3, 4]);
     }
 
     #[test]
     fn all_matches_are_replaced_each_with_the_ending_there() {
         let file = b"f(\r\n)\nf(\n)\r\nf(\n)";
-        let found = find(file, "f(\n)", true);
+        let found = find(file, "f(\n)", ALL);
         assert_eq!(found.len(), 3);
         assert_eq!(spliced(file, &found, "f(\n)", "g(\n)"), b"g(\r\n)\ng(\n)\r\ng(\n)");
-        let found = find(b"x\r\nx\nx", "x", true);
+        let found = find(b"x\r\nx\nx", "x", ALL);
         assert_eq!(spliced(b"x\r\nx\nx", &found, "x", "a\nb"), b"a\r\nb\r\na\nb\na\nb");
     }
 
     #[test]
     fn half_a_character_is_not_matched() {
         let gbk = b"\xc4\x61 a"; // one character whose second half is an `a`, then an `a`
-        assert!(touches_half_a_character(gbk, &find(gbk, "a", true)));
-        assert!(!touches_half_a_character(gbk, &find(gbk, " a", true)));
+        assert!(touches_half_a_character(gbk, &find(gbk, "a", ALL)));
+        assert!(!touches_half_a_character(gbk, &find(gbk, " a", ALL)));
     }
 }
