@@ -39,7 +39,7 @@ impl Permissions {
     /// allow"; the mode.
     pub fn decide(&self, tool: &str, access: &Access, workspace: &Workspace) -> Decision {
         if let Access::Command(command) = access
-            && let Some(why) = shell_line::floor(command, workspace.home.as_deref())
+            && let Some(why) = shell_line::floor(command, workspace.physical_cwd(), &workspace.homes())
         {
             return Decision::Deny(format!("[denied: {why}]"));
         }

@@ -19,7 +19,7 @@ use crate::model::{Image, ToolSpec};
 use crate::process::Left;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The names of the built-in tools, which no MCP server may bear.
@@ -185,6 +185,22 @@ pub struct Place {
     pub inside_roots: bool,
     /// A name that asks although the mode would allow (for reading, only those that may hold secrets).
     pub protected: bool,
+}
+
+impl Workspace {
+    /// `cwd` as the kernel has it.
+    pub fn physical_cwd(&self) -> &Path {
+        self.roots.first().unwrap_or(&self.cwd)
+    }
+
+    /// The home as it is called, and without links.
+    pub fn homes(&self) -> Vec<PathBuf> {
+        self.home
+            .iter()
+            .cloned()
+            .chain(self.home.as_ref().and_then(|home| home.canonicalize().ok()))
+            .collect()
+    }
 }
 
 /// A session's surroundings: where it works, within what limits, what it has seen and left running.

@@ -1,6 +1,6 @@
 //! A word as the shell expands it, as far as the line alone tells: braces, `~`, variables, word splitting. Globs and
 //! what can't be known stay in the result as such.
-use super::parse::{DEPTH, Piece, TooDeep, Word};
+use super::parse::{DEPTH, Node, Operator, Piece, Script, TooDeep, Word};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -54,20 +54,51 @@ pub(super) fn line_of<'a>(fields: impl IntoIterator<Item = &'a Field>) -> String
     line
 }
 
+/// What `echo`, `printf` or `cat` with a name and arguments of its own prints, as far as the line tells.
+pub(super) fn printed(command: &[Field]) -> Option<Field> {
+    let (name, arguments) = command.split_first()?;
+    let name = text(name)?;
+    let is_option = |field: &&Field| name == "echo" && field.first() == Some(&Unit::Char('-'));
+    let options = arguments.iter().take_while(is_option).count();
+    let is_known = matches!(name.as_str(), "echo" | "printf");
+    is_known.then(|| unescaped(&arguments.get(options..).unwrap_or_default().join(&Unit::Char(' '))))
+}
+
+/// With `\n` and the like as what they stand for: `printf`, and `echo` in many shells.
+fn unescaped(field: &[Unit]) -> Field {
+    let mut plain = Field::new();
+    let mut units = field.iter();
+    while let Some(unit) = units.next() {
+        let escape = if *unit == Unit::Char('\\') { units.clone().next() } else { None };
+        let stands_for = match escape {
+            Some(Unit::Char('n')) => '\n',
+            Some(Unit::Char('t')) => '\t',
+            _ => {
+                plain.push(*unit);
+                continue;
+            }
+        };
+        units.next();
+        plain.push(Unit::Char(stands_for));
+    }
+    plain
+}
+
 /// Variables whose values the line tells.
 #[derive(Clone)]
 pub(super) struct Variables {
     /// More than one: it has had each of them (`for`).
     values: HashMap<String, Rc<[Field]>>,
-    /// There are no positional parameters, as in a line that `bash -c` runs.
-    pub(super) no_arguments: bool,
+    /// The positional parameters; `None`: unknown.
+    pub(super) arguments: Option<Rc<[Field]>>,
 }
 
 impl Variables {
     pub(super) fn new(home: &str) -> Self {
-        let mut new = Self { values: HashMap::new(), no_arguments: true };
-        new.set("HOME", vec![home.chars().map(Unit::Char).collect()]);
-        new.set("IFS", vec![vec![Unit::Char(' ')]]);
+        let mut new = Self { values: HashMap::new(), arguments: Some(Rc::new([])) };
+        for (name, value) in [("HOME", home), ("IFS", " "), ("SHELL", "/bin/bash"), ("BASH", "/bin/bash")] {
+            new.set(name, vec![field(value)]);
+        }
         new
     }
 
@@ -82,6 +113,18 @@ impl Variables {
         }
     }
 
+    /// It may be anything from then on.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.values.remove(name);
+    }
+
+    /// It may have these values too.
+    pub(super) fn add(&mut self, name: &str, mut more: Vec<Field>) {
+        let mut values = self.values(name);
+        values.append(&mut more);
+        self.set(name, values);
+    }
+
     /// `NAME+=value`
     pub(super) fn append(&mut self, name: &str, more: &[Field]) {
         let before = self.values(name);
@@ -91,17 +134,29 @@ impl Variables {
     }
 
     fn values(&self, name: &str) -> Vec<Field> {
-        let is_argument = matches!(name, "@" | "*") || (name != "0" && name.parse::<u8>().is_ok());
-        match self.values.get(name) {
-            Some(values) if !values.is_empty() => values.to_vec(),
-            None if is_argument && self.no_arguments => vec![Field::new()],
+        if matches!(name, "@" | "*") {
+            return match self.arguments.as_deref() {
+                Some([]) => vec![Field::new()],
+                Some(arguments) => arguments.to_vec(),
+                None => vec![vec![Unit::Unknown]],
+            };
+        }
+        match (self.values.get(name), name.parse::<usize>().ok().filter(|at| *at > 0), &self.arguments) {
+            (Some(values), ..) if !values.is_empty() => values.to_vec(),
+            (None, Some(at), Some(arguments)) => vec![arguments.get(at - 1).cloned().unwrap_or_default()],
             _ => vec![vec![Unit::Unknown]],
         }
     }
 
-    fn home(&self) -> Field {
-        self.values("HOME").swap_remove(0)
+    /// The one value, if there is one.
+    fn value(&self, name: &str) -> Field {
+        self.values(name).swap_remove(0)
     }
+}
+
+/// A text as a field.
+pub(super) fn field(text: &str) -> Field {
+    text.chars().map(Unit::Char).collect()
 }
 
 /// The arguments a word becomes: none, one, or with alternatives or blanks in a value more.
@@ -125,6 +180,7 @@ pub(super) fn expand(word: &Word, variables: &Variables) -> Result<Vec<Field>, T
 pub(super) fn expand_value(word: &Word, variables: &Variables) -> Result<Vec<Field>, TooDeep> {
     let alternatives = alternatives(word, false, variables, 0)?;
     let unit = |atom: &Atom| match *atom {
+        Atom::Value(c @ ('*' | '?' | '[')) => Some(Unit::Wild(c)),
         Atom::Bare(c) | Atom::Quoted(c) | Atom::Value(c) => Some(Unit::Char(c)),
         Atom::Unknown => Some(Unit::Unknown),
         Atom::Empty => None,
@@ -184,26 +240,56 @@ fn of_piece(
         Piece::Text(text) if !quoted => vec![text.chars().map(Atom::Bare).collect()],
         Piece::Quoted(text) if text.is_empty() => vec![vec![Atom::Empty]],
         Piece::Text(text) | Piece::Quoted(text) => vec![text.chars().map(Atom::Quoted).collect()],
-        Piece::Variable { name, quoted: in_quotes, otherwise, .. } => {
+        Piece::Variable { name, quoted: in_quotes, operator, operand, .. } => {
             let quoted = quoted || *in_quotes;
-            let atom = |unit: &Unit| match *unit {
-                Unit::Char(c) | Unit::Wild(c) if quoted => Atom::Quoted(c),
-                Unit::Char(c) | Unit::Wild(c) => Atom::Value(c),
-                Unit::Unknown => Atom::Unknown,
-            };
             let values = variables.values(name);
-            let mut all: Vec<_> = values.iter().map(|value| value.iter().map(atom).collect()).collect();
-            if let Some(otherwise) = otherwise {
-                all.append(&mut alternatives(otherwise, quoted, variables, depth + 1)?);
+            let mut all: Vec<_> = values.iter().map(|value| atoms(value, quoted)).collect();
+            if matches!(operator, Operator::Otherwise | Operator::Assign) {
+                all.append(&mut alternatives(operand, quoted, variables, depth + 1)?);
             }
             all
         }
-        Piece::Commands(_) | Piece::Words(_) => vec![vec![Atom::Unknown]],
+        Piece::Commands(script) => match output(script, variables)? {
+            Some(field) => vec![atoms(&field, quoted)],
+            None => vec![vec![Atom::Unknown]],
+        },
+        Piece::Words(_) => vec![vec![Atom::Unknown]],
+        Piece::Array(words) if words.len() > MOST_VALUES => vec![vec![Atom::Unknown]],
+        Piece::Array(words) => {
+            let mut all = Vec::new();
+            for word in words {
+                all.extend(expand(word, variables)?.iter().map(|field| atoms(field, true)));
+            }
+            all
+        }
     })
 }
 
+fn atoms(field: &[Unit], quoted: bool) -> Vec<Atom> {
+    let atom = |unit: &Unit| match *unit {
+        Unit::Char(c) if quoted => Atom::Quoted(c),
+        // A value got its glob where it would have been expanded: each of the names, quoted or not.
+        Unit::Char(c) | Unit::Wild(c) => Atom::Value(c),
+        Unit::Unknown => Atom::Unknown,
+    };
+    field.iter().map(atom).collect()
+}
+
+/// What `$(echo …)` or `$(pwd)` stands for, where it is that one command and the line tells.
+fn output(script: &Script, variables: &Variables) -> Result<Option<Field>, TooDeep> {
+    let [item] = script.list.as_slice() else { return Ok(None) };
+    let Node::Simple(command) = &item.node else { return Ok(None) };
+    let mut fields = Vec::new();
+    for word in &command.words {
+        fields.append(&mut expand(word, variables)?);
+    }
+    let is_pwd = matches!(fields.as_slice(), [name, ..] if text(name).as_deref() == Some("pwd"));
+    Ok(if is_pwd { Some(variables.value("PWD")) } else { printed(&fields) })
+}
+
 /// `a{b,c}` → `ab`, `ac`.
-fn braces(atoms: Vec<Atom>, depth: usize) -> Result<Vec<Vec<Atom>>, TooDeep> {
+fn braces(mut atoms: Vec<Atom>, depth: usize) -> Result<Vec<Vec<Atom>>, TooDeep> {
+    spread_ranges(&mut atoms);
     let Some(brace) = first_brace(&atoms) else { return Ok(vec![atoms]) };
     if depth > DEPTH {
         return Err(TooDeep);
@@ -218,6 +304,35 @@ fn braces(atoms: Vec<Atom>, depth: usize) -> Result<Vec<Vec<Atom>>, TooDeep> {
         }
     }
     Ok(all)
+}
+
+/// `{a..e}` as `{a,b,c,d,e}`.
+fn spread_ranges(atoms: &mut Vec<Atom>) {
+    let range = |atoms: &[Atom]| match atoms {
+        [
+            Atom::Bare('{'),
+            Atom::Bare(first),
+            Atom::Bare('.'),
+            Atom::Bare('.'),
+            Atom::Bare(last),
+            Atom::Bare('}'),
+        ] => {
+            let ends = (*first.min(last), *first.max(last));
+            (ends.0.is_ascii_alphanumeric() && ends.1.is_ascii_alphanumeric()).then_some(ends)
+        }
+        _ => None,
+    };
+    const LENGTH: usize = 6;
+    let mut at = 0;
+    while let Some(window) = atoms.get(at..at + LENGTH) {
+        if let Some((first, last)) = range(window) {
+            let commas = (first..=last).flat_map(|c| [Atom::Bare(','), Atom::Bare(c)]);
+            let spread: Vec<_> =
+                [Atom::Bare('{')].into_iter().chain(commas.skip(1)).chain([Atom::Bare('}')]).collect();
+            atoms.splice(at..at + LENGTH, spread);
+        }
+        at += 1;
+    }
 }
 
 /// Where the first brace with a comma stands: `{`, its commas, `}`.
@@ -240,22 +355,28 @@ fn first_brace(atoms: &[Atom]) -> Option<Vec<usize>> {
     first
 }
 
-/// A `~` that leads is the home; so is `~name`: any home is as good as ours.
+/// A `~` that leads is the home, `~+` the current folder, `~-` the one before; `~name` is the home too: any home is
+/// as good as ours.
 fn tilde(atoms: Vec<Atom>, variables: &Variables) -> Vec<Atom> {
     if atoms.first() != Some(&Atom::Bare('~')) {
         return atoms;
     }
     let end = atoms.iter().position(|atom| *atom == Atom::Bare('/')).unwrap_or(atoms.len());
     let all_bare = atoms[..end].iter().all(|atom| matches!(atom, Atom::Bare(_)));
-    if !all_bare || matches!(atoms.get(1), Some(Atom::Bare('+' | '-'))) {
+    if !all_bare {
         return atoms;
     }
-    let home = variables.home();
-    let home = home.iter().map(|unit| match *unit {
+    let folder = match &atoms[1..end] {
+        [Atom::Bare('+')] => variables.value("PWD"),
+        [Atom::Bare('-')] => variables.value("OLDPWD"),
+        [Atom::Bare('+' | '-'), ..] => return atoms,
+        _ => variables.value("HOME"),
+    };
+    let folder = folder.iter().map(|unit| match *unit {
         Unit::Char(c) | Unit::Wild(c) => Atom::Quoted(c),
         Unit::Unknown => Atom::Unknown,
     });
-    home.chain(atoms[end..].iter().copied()).collect()
+    folder.chain(atoms[end..].iter().copied()).collect()
 }
 
 fn split(atoms: &[Atom], fields: &mut Vec<Field>) {

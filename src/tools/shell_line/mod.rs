@@ -1,5 +1,6 @@
 //! What a command line would do, judged on the line as the shell reads it.
 mod expand;
+mod find;
 mod floor;
 mod options;
 mod parse;
@@ -8,7 +9,7 @@ mod word;
 
 pub use floor::floor;
 pub use parse::LONGEST_LINE;
-use parse::{Node, Piece, Script};
+use parse::{Node, Operator, Piece, Script};
 
 /// Whether the line is one simple command: no separator, no second line, no substitution, no redirection, nothing
 /// that runs in the background or in a subshell, no unclosed quote. What an allow rule for `bash` may fit.
@@ -26,8 +27,8 @@ pub fn is_single_command(line: &str) -> bool {
 fn is_plain(piece: &Piece) -> bool {
     match piece {
         Piece::Text(_) | Piece::Quoted(_) => true,
-        Piece::Variable { is_plain, .. } => *is_plain,
-        Piece::Commands(_) | Piece::Words(_) => false,
+        Piece::Variable { operator, .. } => *operator == Operator::None,
+        Piece::Commands(_) | Piece::Words(_) | Piece::Array(_) => false,
     }
 }
 

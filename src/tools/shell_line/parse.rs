@@ -1,5 +1,6 @@
 //! A command line as bash reads it (its manual, "Shell Grammar" and "Shell Expansions"), except that nothing is an
 //! error: of a line that bash would refuse it has run the lines before, so all that could be a command is one.
+use std::rc::Rc;
 use std::str::Chars;
 
 /// Deepest nesting that is looked into.
@@ -17,12 +18,13 @@ pub(super) struct TooDeep;
 pub(super) struct Script {
     pub(super) list: List,
     /// What [`Redirection::Document`] points at.
-    pub(super) documents: Vec<Document>,
+    pub(super) documents: Documents,
     /// There was no separator, keyword, group, comment or unclosed quote.
     pub(super) plain: bool,
 }
 
 pub(super) type List = Vec<Item>;
+pub(super) type Documents = Rc<[Document]>;
 
 /// A command with how it runs beside others.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub(super) struct Item {
     /// The command behind reads from it.
     pub(super) writes_pipe: bool,
     pub(super) background: bool,
+    /// In a loop that nothing but a `break` ends.
+    pub(super) endless: bool,
 }
 
 #[derive(Debug)]
@@ -42,7 +46,7 @@ pub(super) enum Node {
     Group(List),
     /// `( … )`
     Subshell(List),
-    Function(String, List),
+    Function(String, Rc<List>),
 }
 
 /// Words and redirections; assignments are still words.
@@ -74,6 +78,18 @@ pub(super) struct Document {
 
 pub(super) type Word = Vec<Piece>;
 
+/// What `${NAME…}` does with the value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Operator {
+    /// `$NAME` or `${NAME}`
+    None,
+    /// `${NAME:-word}` and the like: the word may stand in its place.
+    Otherwise,
+    /// `${NAME:=word}`: and is its value from then on.
+    Assign,
+    Other,
+}
+
 /// A part of a word.
 #[derive(Debug)]
 pub(super) enum Piece {
@@ -83,15 +99,18 @@ pub(super) enum Piece {
     Variable {
         name: String,
         quoted: bool,
-        /// `$NAME` or `${NAME}`, without an operator.
-        is_plain: bool,
-        /// The word of `${NAME:-word}` and the like.
-        otherwise: Option<Word>,
+        operator: Operator,
+        /// `[…]`
+        subscript: Word,
+        /// What stands behind the operator.
+        operand: Word,
     },
     /// `$(…)`, `` `…` ``, `<(…)`, `>(…)`.
     Commands(Script),
-    /// Arithmetic or an array: of unknown value, but what is in it is expanded.
+    /// Arithmetic: of unknown value, but what is in it is expanded.
     Words(Vec<Word>),
+    /// `(…)` behind `NAME=`
+    Array(Vec<Word>),
 }
 
 /// Reads a line.
@@ -109,7 +128,7 @@ pub(super) fn parse_at(line: &str, depth: usize) -> Result<Script, TooDeep> {
     let mut parser = Parser::new(line, depth);
     let list = parser.list(End::Input)?;
     parser.read_documents()?;
-    Ok(Script { list, documents: parser.documents, plain: parser.plain })
+    Ok(Script { list, documents: parser.documents.into(), plain: parser.plain })
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -150,6 +169,8 @@ struct Reading {
     function: Option<String>,
     /// Open `case`s, whose patterns end with `)`.
     cases: usize,
+    /// Open loops; whether each is endless.
+    loops: Vec<bool>,
 }
 
 impl Reading {
@@ -161,9 +182,10 @@ impl Reading {
     }
 
     fn push(&mut self, node: Node) {
-        let item = |node| Item { node, reads_pipe: false, writes_pipe: false, background: false };
+        let endless = self.loops.contains(&true);
+        let item = |node| Item { node, reads_pipe: false, writes_pipe: false, background: false, endless };
         let node = match self.function.take() {
-            Some(name) => Node::Function(name, vec![item(node)]),
+            Some(name) => Node::Function(name, Rc::new(vec![item(node)])),
             None => node,
         };
         let reads_pipe = std::mem::take(&mut self.reads_pipe);
@@ -190,6 +212,8 @@ impl Reading {
 /// They stand before a command and change nothing about what it does.
 const KEYWORDS: [&str; 12] =
     ["if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "coproc"];
+/// Words that open a compound command.
+const COMPOUND: [&str; 7] = ["if", "while", "until", "for", "case", "select", "[["];
 
 impl<'a> Parser<'a> {
     fn new(line: &'a str, depth: usize) -> Self {
@@ -338,8 +362,19 @@ impl<'a> Parser<'a> {
             reading.push(Node::Group(list));
             return Ok(());
         }
+        // The body of a function that is another compound command than a group is judged where it stands: it is
+        // read as the commands in it.
+        if COMPOUND.iter().any(|keyword| self.at_word(keyword)) {
+            reading.function = None;
+        }
         let word = self.word()?;
+        self.note_loop(unquoted(&word), reading);
         match unquoted(&word) {
+            Some("time") => while self.skip_blanks() && (self.eat_word("-p") || self.eat_word("--")) {},
+            Some("coproc") => {
+                self.plain = false;
+                self.coprocess_name();
+            }
             Some("function") => {
                 self.plain = false;
                 self.skip_blanks();
@@ -363,8 +398,41 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    pub(super) fn skip_blanks(&mut self) {
+    fn note_loop(&mut self, keyword: Option<&str>, reading: &mut Reading) {
+        let rest = self.rest.as_str().trim_start();
+        let begins = |words: &[&str]| {
+            words.iter().any(|word| rest.strip_prefix(word).is_some_and(|rest| rest.starts_with(ends_word)))
+        };
+        match keyword {
+            Some("while") => reading.loops.push(begins(&[":", "true"])),
+            Some("until") => reading.loops.push(begins(&["false"])),
+            Some("for") => reading.loops.push(rest.starts_with("((;;))")),
+            Some("select") => reading.loops.push(false),
+            Some("done") => drop(reading.loops.pop()),
+            _ => {}
+        }
+    }
+
+    /// `coproc NAME { … }`: only before a compound command is it a name.
+    fn coprocess_name(&mut self) {
+        self.skip_blanks();
+        let before = self.rest.clone();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        self.rest = self.rest.as_str().trim_start_matches(is_name).chars();
+        self.skip_blanks();
+        if !self.at_word("{") && !COMPOUND.iter().any(|keyword| self.at_word(keyword)) {
+            self.rest = before;
+        }
+    }
+
+    /// Always true.
+    pub(super) fn skip_blanks(&mut self) -> bool {
         while self.eat(" ") || self.eat("\t") || self.eat("\\\n") {}
+        true
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        self.at_word(word) && self.eat(word)
     }
 
     /// Whether `word` stands here alone.
@@ -376,7 +444,7 @@ impl<'a> Parser<'a> {
     /// Reads a redirection, if one stands here.
     fn redirection(&mut self, command: &mut Simple) -> Result<bool, TooDeep> {
         let rest = self.rest.as_str();
-        let behind = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let behind = behind_descriptor(rest);
         if !behind.starts_with(['<', '>']) && !rest.starts_with("&>") {
             return Ok(false);
         }
@@ -401,9 +469,13 @@ impl<'a> Parser<'a> {
     }
 
     fn announce_document(&mut self, strips_tabs: bool) -> Result<usize, TooDeep> {
-        let delimiter = self.word()?;
-        let quoted = delimiter.iter().any(|piece| matches!(piece, Piece::Quoted(_)));
-        let delimiter = literal(&delimiter).unwrap_or_default();
+        let before = self.rest.as_str();
+        self.word()?;
+        // It is not expanded: `$E` is called so.
+        let written = before.strip_suffix(self.rest.as_str()).unwrap_or_default();
+        let quotes = ['\'', '"', '\\'];
+        let quoted = written.contains(quotes);
+        let delimiter = written.replace(quotes, "");
         let index = self.documents.len();
         self.documents.push(Document::default());
         self.pending.push(Pending { delimiter, quoted, strips_tabs, index });
@@ -449,6 +521,14 @@ impl<'a> Parser<'a> {
         }
         text
     }
+}
+
+/// Behind the descriptor that a redirection may name, as `2` or `{name}`.
+fn behind_descriptor(rest: &str) -> &str {
+    let named = rest.strip_prefix('{').map(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').strip_prefix('}')
+    });
+    named.flatten().unwrap_or_else(|| rest.trim_start_matches(|c: char| c.is_ascii_digit()))
 }
 
 pub(super) fn ends_word(c: char) -> bool {

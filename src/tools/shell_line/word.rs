@@ -1,5 +1,5 @@
 //! One word: quotes, escapes, and all that begins with `$` or a backquote.
-use super::parse::{DEPTH, End, Parser, Piece, Script, TooDeep, Word, ends_word, parse_at};
+use super::parse::{DEPTH, End, Operator, Parser, Piece, Script, TooDeep, Word, ends_word, parse_at};
 
 /// Arithmetic that turns out to be none is read again as commands; often enough and it takes for ever.
 const READ_AGAIN: usize = 100;
@@ -107,7 +107,10 @@ impl Parser<'_> {
         } else {
             self.rest.next();
             match self.variable_name() {
-                Some(name) => word.push(Piece::Variable { name, quoted, is_plain: true, otherwise: None }),
+                Some(name) => {
+                    let (operator, subscript, operand) = (Operator::None, Word::new(), Word::new());
+                    word.push(Piece::Variable { name, quoted, operator, subscript, operand });
+                }
                 None if quoted => push_quoted(word, '$'),
                 None => push_text(word, '$'),
             }
@@ -122,7 +125,7 @@ impl Parser<'_> {
         // Announced inside, but not begun: they begin behind the next newline, and can't be told apart there.
         self.pending = outer;
         let documents = std::mem::replace(&mut self.documents, documents);
-        Ok(Piece::Commands(Script { list, documents, plain: false }))
+        Ok(Piece::Commands(Script { list, documents: documents.into(), plain: false }))
     }
 
     fn backquoted(&mut self) -> Result<Piece, TooDeep> {
@@ -195,7 +198,7 @@ impl Parser<'_> {
                 Some(_) => words.push(self.nested(Self::word)?),
             }
         }
-        Ok(Piece::Words(words))
+        Ok(Piece::Array(words))
     }
 
     /// Behind `${`.
@@ -205,24 +208,34 @@ impl Parser<'_> {
         if indirect {
             self.rest.next();
         }
-        let name = self.variable_name().unwrap_or_default();
-        let is_plain = !indirect && !name.is_empty() && self.peek() == Some('}');
-        let operator = self.rest.as_str().trim_start_matches(':').chars().next();
+        let name = self.variable_name().filter(|_| !indirect).unwrap_or_default();
+        let has_subscript = self.eat("[");
+        let subscript = if has_subscript { self.operand(']', false)? } else { Word::new() };
+        let is_plain = !indirect && !has_subscript && !name.is_empty() && self.peek() == Some('}');
+        let operator = if is_plain { Operator::None } else { self.operator() };
         // Between double quotes a single one quotes patterns, but not the words of these operators.
-        let takes_word = matches!(operator, Some('-' | '=' | '+' | '?'));
-        let otherwise = self.operand(quoted && takes_word)?;
-        let otherwise = takes_word.then_some(otherwise);
-        let name = if indirect { String::new() } else { name };
-        Ok(Piece::Variable { name, quoted, is_plain, otherwise })
+        let takes_word = matches!(operator, Operator::Otherwise | Operator::Assign);
+        let operand = self.operand('}', quoted && takes_word)?;
+        Ok(Piece::Variable { name, quoted, operator, subscript, operand })
     }
 
-    /// The rest of `${…}`, without its operator.
-    fn operand(&mut self, apostrophes: bool) -> Result<Word, TooDeep> {
-        self.rest = self.rest.as_str().trim_start_matches([':', '-', '=', '+', '?']).chars();
+    fn operator(&mut self) -> Operator {
+        self.eat(":");
+        let operator = match self.peek() {
+            Some('-' | '+' | '?') => Operator::Otherwise,
+            Some('=') => Operator::Assign,
+            _ => return Operator::Other,
+        };
+        self.rest.next();
+        operator
+    }
+
+    /// Up to `close`: a subscript, or what stands behind an operator.
+    fn operand(&mut self, close: char, apostrophes: bool) -> Result<Word, TooDeep> {
         let mut word = Word::new();
         while let Some(next) = self.peek() {
             match next {
-                '}' => {
+                next if next == close => {
                     self.rest.next();
                     return Ok(word);
                 }
