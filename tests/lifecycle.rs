@@ -546,6 +546,26 @@ fn a_start_that_fails_says_why_in_its_last_line() {
     }
 }
 
+/// Opening a pipe would wait for whoever reads it, with a reader for whoever reads on.
+#[test]
+fn a_log_file_that_is_none_is_an_error_and_a_character_device_is_one() {
+    let place = tempfile::tempdir().expect("there is room");
+    let pipe = place.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).expect("a pipe can be made");
+    let argument = format!("--log-file={}", pipe.display());
+    let start = |argument: &str| Raw::start(&mut bob_command(["--acp", argument]));
+    for reader in [false, true] {
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+        let _reader = reader.then(|| rustix::fs::open(&pipe, flags, rustix::fs::Mode::empty()));
+        let mut bob = start(&argument);
+        assert_eq!(bob.wait_code(), Some(1));
+        assert!(bob.stderr().starts_with(&format!("bob: --log-file {}: ", pipe.display())));
+    }
+    let mut bob = start("--log-file=/dev/null");
+    bob.stdin = None;
+    assert_eq!(bob.wait_code(), Some(0));
+}
+
 #[test]
 fn a_home_that_cannot_be_written_does_not_keep_it_from_working() {
     let launch =

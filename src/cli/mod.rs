@@ -11,10 +11,11 @@ use crate::server::{self, Options};
 use crate::settings::Environment;
 use crate::settings::config::{Config, ConfigError, Flags, load};
 use arguments::{Arguments, Command, USAGE};
+use rustix::fs::{OFlags, fcntl_setfl};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// How the process ends.
@@ -135,6 +136,15 @@ fn existing(path: &Path) -> Result<PathBuf, String> {
 }
 
 fn open_log(path: &Path) -> Result<File, String> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-    file.map_err(|error| format!("--log-file {}: {error}", path.display()))
+    let failed = |error: io::Error| format!("--log-file {}: {error}", path.display());
+    // Opening a pipe would wait for its reader, and writing to one for ever.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path);
+    let file = file.map_err(failed)?;
+    let kind = file.metadata().map_err(failed)?.file_type();
+    if !kind.is_file() && !kind.is_char_device() {
+        return Err(failed(io::Error::other("neither a file nor a character device")));
+    }
+    fcntl_setfl(&file, OFlags::APPEND).map_err(|error| failed(error.into()))?; // a terminal may be slow
+    Ok(file)
 }
