@@ -1,8 +1,8 @@
 //! What Bob writes below a folder of its own: never through a link, at any component.
 use super::below::{FOLDER, Links, check_regular, folder, open};
-use rustix::fs::{Mode, OFlags, mkdirat, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -79,17 +79,41 @@ pub fn ignore_all(folder: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// The folder at an absolute path without links; made where missing if `make`.
-pub(super) fn resolved_folder(path: &Path, make: bool) -> io::Result<OwnedFd> {
+/// The folder at an absolute path without links.
+pub(super) fn resolved_folder(path: &Path) -> io::Result<OwnedFd> {
+    folder_below(Path::new("/"), path.strip_prefix("/").map_err(io::Error::other)?)
+}
+
+/// [`resolved_folder`], made where missing.
+pub(super) fn made_folder(path: &Path) -> io::Result<(OwnedFd, Made)> {
     let mut here = folder(Path::new("/"))?;
+    let mut made = Made(Vec::new());
     for name in names(path.strip_prefix("/").map_err(io::Error::other)?)? {
-        here = if make {
-            enter(here.as_fd(), name, Mode::from_raw_mode(0o777))?.0
-        } else {
-            step(here.as_fd(), name)?
-        };
+        let (next, is_new) = enter(here.as_fd(), name, Mode::from_raw_mode(0o777))?;
+        let parent = std::mem::replace(&mut here, next);
+        if is_new {
+            made.0.push((parent, name.to_owned()));
+        }
     }
-    Ok(here)
+    Ok((here, made))
+}
+
+/// Folders that were made for a file, each with its parent. Dropped, those that are empty are gone again.
+pub(super) struct Made(Vec<(OwnedFd, OsString)>);
+
+impl Made {
+    /// They have what they were made for.
+    pub(super) fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for (parent, name) in self.0.iter().rev() {
+            let _ = unlinkat(parent, name, AtFlags::REMOVEDIR); // somebody may have put something into it
+        }
+    }
 }
 
 fn names(relative: &Path) -> io::Result<Vec<&OsStr>> {

@@ -1,6 +1,6 @@
 //! Replacing a file at once, and only if it is still what was looked at.
 use super::below::{Links, open, open_below};
-use super::folders::resolved_folder;
+use super::folders::{made_folder, resolved_folder};
 use parking_lot::Mutex;
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -54,17 +54,23 @@ impl<E: Into<io::Error>> From<E> for Refused {
 /// another hard link to the old one, its extended attributes and its access list don't follow.
 ///
 /// # Errors
-/// [`Refused`]; nothing was written then, and no temporary file is left.
+/// [`Refused`]; nothing was written then, and neither a temporary file nor a new folder is left.
 pub fn replace(path: &Path, planned: Option<&[u8]>, new: &[u8]) -> Result<(), Refused> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Errno::ISDIR.into());
     };
     // All names are taken from one handle, so that a folder swapped meanwhile changes nothing.
-    one_at_a_time(path, || match (resolved_folder(parent, planned.is_none()), planned) {
-        (Err(e), Some(_)) if e.kind() == io::ErrorKind::NotFound => Err(Refused::Changed),
-        (Err(e), _) => Err(e.into()),
-        (Ok(parent), None) => create(&parent, name, new),
-        (Ok(parent), Some(planned)) => exchange(&parent, name, planned, new),
+    one_at_a_time(path, || {
+        let Some(planned) = planned else {
+            let (parent, made) = made_folder(parent)?;
+            create(&parent, name, new)?;
+            made.keep();
+            return Ok(());
+        };
+        match resolved_folder(parent) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Refused::Changed),
+            parent => exchange(&parent?, name, planned, new),
+        }
     })
 }
 
@@ -313,6 +319,17 @@ mod tests {
     }
 
     #[test]
+    fn folders_made_for_a_file_that_was_not_written_are_gone_again() {
+        let (_place, root) = place();
+        std::fs::create_dir(root.join("there")).unwrap();
+        let long = "x".repeat(300); // no name of a file
+        assert!(replace(&root.join("there/a/b").join(&long), None, b"new").is_err());
+        assert_eq!((names(&root), names(&root.join("there")).len()), (vec!["there".into()], 0));
+        replace(&root.join("there/a/b/file"), None, b"new").unwrap();
+        assert_eq!(text(&root.join("there/a/b/file")), "new");
+    }
+
+    #[test]
     fn mode_bits_stay_and_nothing_else_is_left() {
         for mode in [0o755, 0o600, 0o640, 0o4711] {
             let (_place, root) = place();
@@ -414,7 +431,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn who_is_killed_while_writing_leaves_nothing() {
         let (_place, root) = place();
-        let parent = resolved_folder(&root, false).unwrap();
+        let parent = resolved_folder(&root).unwrap();
         let beside = Beside::write(&parent, Mode::from_raw_mode(0o600), b"new").unwrap();
         if beside.name.is_some() {
             return println!("skipped: this disk knows no files without a name");
@@ -426,7 +443,7 @@ mod tests {
     #[test]
     fn a_named_file_beside_serves_as_well() {
         let (_place, root) = place();
-        let parent = resolved_folder(&root, false).unwrap();
+        let parent = resolved_folder(&root).unwrap();
         let beside = || {
             let beside = Beside::named(&parent, Mode::from_raw_mode(0o600)).unwrap();
             (&beside.file).write_all(b"new").unwrap();
@@ -469,7 +486,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        let mut beside = Beside::named(&resolved_folder(&root, false).unwrap(), Mode::from_raw_mode(0o600))
+        let mut beside = Beside::named(&resolved_folder(&root).unwrap(), Mode::from_raw_mode(0o600))
             .map(|beside| (&beside.file).write_all(&large).is_err());
         assert!(beside.as_mut().is_ok_and(|failed| *failed));
         assert_eq!((text(&path).as_str(), names(&root)), ("old", vec!["file".into()]));
@@ -508,7 +525,7 @@ mod tests {
             let (_place, root) = place();
             let path = root.join("file");
             write(&path, "old");
-            let parent = resolved_folder(&root, false).unwrap();
+            let parent = resolved_folder(&root).unwrap();
             let beside = Beside::write(&parent, Mode::from_raw_mode(0o600), b"new").unwrap();
             compare(&parent, "file".as_ref(), b"old", &beside.file).unwrap();
             if by_rename {
