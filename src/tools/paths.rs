@@ -9,6 +9,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+/// Linux takes no longer path (`PATH_MAX`), in bytes.
+const LONGEST_PATH: usize = 4096;
+
 /// What is to be done with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -284,6 +287,9 @@ pub(super) fn invalid(tool: &str, kind: Kind, why: String) -> Plan {
 }
 
 fn absolute(path: &str, workspace: &Workspace) -> Result<PathBuf, String> {
+    if path.len() > LONGEST_PATH {
+        return Err(format!("`path` has {} bytes; a path has at most {LONGEST_PATH}", path.len()));
+    }
     if path.is_empty() {
         return Err("`path` is empty: a file's path is expected".into());
     }

@@ -7,6 +7,7 @@ use crate::files::{self, Refused};
 use crate::model::ToolSpec;
 use serde_json::{Map, Value, json};
 use std::io;
+use std::path::PathBuf;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -113,6 +114,11 @@ impl Change {
 
     fn carry_out(&self, run: &mut Run<'_>) -> Result<Outcome, String> {
         let path = self.target.path_again()?;
+        // Folders are made in a project, but no project is.
+        let is_gone = |root: &&PathBuf| path.starts_with(root) && !root.is_dir();
+        if let Some(root) = run.workspace.roots.iter().find(is_gone) {
+            return Err(format!("nothing was written: `{}` is no directory any more", root.display()));
+        }
         run.cancel.check().map_err(|_| self.target.because("cancelled; nothing was written"))?;
         files::replace(path, self.planned.as_deref(), &self.new).map_err(|refused| match refused {
             Refused::Changed => {
@@ -224,6 +230,17 @@ mod tests {
             assert!(outcome.failed && outcome.output.contains("read it again"), "{}", outcome.output);
             assert_eq!((outcome.diff, place.bytes(planned)), (None, b"the user's".to_vec()));
         }
+    }
+
+    #[test]
+    fn a_project_that_is_gone_is_not_made_anew() {
+        let mut place = TestPlace::new();
+        fs::remove_dir(place.at("")).unwrap();
+        let outcome = place.call(&WriteFile, json!({"path": "a/f", "content": "x"}));
+        assert!(outcome.failed && outcome.output.contains("no directory any more"), "{}", outcome.output);
+        assert!(!place.at("").exists());
+        let long = place.call(&WriteFile, json!({"path": "x".repeat(1 << 20), "content": "x"}));
+        assert_eq!(long.output, "`path` has 1048576 bytes; a path has at most 4096");
     }
 
     #[test]
