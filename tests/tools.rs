@@ -155,7 +155,7 @@ fn a_failed_edit_ends_with_its_text_and_not_with_the_diff() {
     scene.client.permission(Permission::Select("reject"));
     let refused = edited(&mut scene, "a", "one", "two").failed("[command rejected by the user]");
     assert_eq!(refused.call["content"][0]["type"], "diff");
-    let no_match = edited(&mut scene, "a", "zwei", "two").failed("matches 0 times");
+    let no_match = edited(&mut scene, "a", "zwei", "two").failed("does not match its content");
     for ran in [refused, no_match] {
         assert_eq!(
             ran.last["content"],
@@ -182,6 +182,21 @@ fn a_diff_past_a_mebibyte_is_told_in_words_everywhere() {
     assert_eq!(scene.bytes("big.txt"), new.as_bytes());
     let small = edited(&mut scene, "big.txt", "new line", "x").done();
     assert_eq!(small.last["content"][0]["type"], "content");
+    scene.finish();
+}
+
+/// A4: no line above 1 MB.
+#[test]
+fn a_huge_argument_is_written_whole_but_shown_in_part() {
+    let mut scene = Scene::new();
+    let content = "x".repeat(2 << 20);
+    let ran = written(&mut scene, "huge", &content).done();
+    for call in [&ran.call, &ran.asked.as_ref().unwrap()["params"]["toolCall"]] {
+        let shown = call["rawInput"]["content"].as_str().unwrap();
+        assert_eq!(shown, format!("{}… (+2031616 bytes)", "x".repeat(64 * 1024)));
+    }
+    assert_eq!(scene.bytes("huge"), content.as_bytes());
+    scene.bash(&"a ".repeat(1 << 20)).failed("a command line has at most 131071");
     scene.finish();
 }
 
@@ -352,10 +367,10 @@ fn a_command_that_can_not_be_started_is_told() {
     scene.client.permission(Permission::Select("allow_always"));
     assert_eq!(scene.bash("echo hi").done().told, "hi\n"); // by the system's own shell
     assert!(scene.bash("ls").done().told.ends_with("[exit code 127]"));
-    let argument_too_long = format!("echo {}", "a".repeat(300_000));
-    for line in ["echo a\0b", &argument_too_long] {
-        scene.bash(line).failed("the command could not be run: ");
-    }
+    scene.bash("echo a\0b").failed("the command could not be run: ");
+    scene.bash(&format!("echo {}", "a".repeat(300_000))).failed("a command line has at most 131071");
+    let longest = format!(": {}", "a".repeat(131_071 - 2));
+    scene.bash(&longest).done();
     scene.finish();
 }
 
@@ -412,6 +427,8 @@ fn a_folder_that_is_gone_is_told() {
     scene.session = scene.client.new_session(&sub);
     fs::remove_dir_all(&sub).unwrap();
     scene.bash("pwd").failed("is no directory any more");
+    scene.run("write_file", json!({"path": "f", "content": "x"})).failed("is no directory any more");
+    assert!(!sub.exists());
     scene.finish();
 }
 
@@ -543,6 +560,15 @@ fn a_file_that_is_not_utf8_is_edited_in_its_ascii_parts_or_not_at_all() {
 fn none_or_several_matches_change_nothing() {
     let mut scene = Scene::new();
     scene.write("f", "a\nb\na\n");
+    for old in ["a", "c"] {
+        // Nobody was asked whether the model may know what is in it.
+        let told = edited(&mut scene, "f", old, "x").failed("read the file first");
+        assert_eq!(
+            (told.told.as_str(), told.asked),
+            ("f: this edit does not match its content; read the file first", None)
+        );
+    }
+    scene.run("read_file", json!({"path": "f"})).done();
     edited(&mut scene, "f", "a", "x").failed("matches 2 times, at lines 1, 3");
     edited(&mut scene, "f", "c", "x").failed("matches 0 times");
     assert_eq!(scene.bytes("f"), b"a\nb\na\n");

@@ -6,7 +6,8 @@ use crate::session::Session;
 use crate::session::gate::Place;
 use crate::session::history::record::{CallReference, CallResult, Change, SavedLocation, Status};
 use crate::session::permission::{Decision, OPTIONS, REJECTED};
-use crate::session::shown::{by_name, change, changed, content, kind_name, raw_input, status};
+use crate::session::raw_input;
+use crate::session::shown::{by_name, change, changed, content, kind_name, status};
 use crate::session::speaker::Speaker;
 use crate::text::{clean, fenced};
 use crate::tools::{Access, Action, Kind, Location, Outcome, Plan, Run, Tool, Workspace};
@@ -157,7 +158,7 @@ impl Plan {
 
 impl<'a> Announced<'a> {
     fn new(speaker: &Speaker<'a>, call: &Call, reference: CallReference, shown: Shown) -> Self {
-        let input = raw_input(&call.arguments);
+        let input = raw_input::shown(&call.arguments);
         Self { speaker: *speaker, reference, id: reference.to_string(), shown, input, under_way: false }
     }
 

@@ -15,6 +15,7 @@ pub mod opening;
 mod pause;
 pub mod permission;
 pub mod prompt;
+mod raw_input;
 pub mod replay;
 mod shown;
 pub mod speaker;

@@ -2,7 +2,8 @@
 use crate::cancel::Cancelled;
 use crate::session::history::Transcript;
 use crate::session::history::record::{Assistant, CallResult, Record, SavedCall, User};
-use crate::session::shown::{by_name, content, kind_name, raw_input, status};
+use crate::session::raw_input;
+use crate::session::shown::{by_name, content, kind_name, status};
 use crate::text::{clean, clean_to};
 use crate::wire::acp::{Block, Chunk, RawOutput, ToolCall, ToolCallLocation, ToolCallStatus, Update};
 use std::path::Path;
@@ -89,7 +90,7 @@ impl<M: FnMut() -> String, S: FnMut(&Update<'_>) -> Result<(), Cancelled>> Repla
             status: Some(status(result)),
             content: Some(&[content(result)]),
             locations: Some(&locations),
-            raw_input: Some(&raw_input(&call.arguments)),
+            raw_input: Some(&raw_input::shown(&call.arguments)),
             raw_output: Some(RawOutput { output: &result.output, exit_code: result.exit_code }),
         }))?;
         result.plan.as_ref().map_or(Ok(()), |entries| (self.say)(&Update::Plan { entries }))
@@ -104,7 +105,7 @@ impl<M: FnMut() -> String, S: FnMut(&Update<'_>) -> Result<(), Cancelled>> Repla
                 title: Some(&clean(&title)),
                 kind: Some(kind_name(kind)),
                 status: Some(ToolCallStatus::Failed),
-                raw_input: Some(&raw_input(&call.arguments)),
+                raw_input: Some(&raw_input::shown(&call.arguments)),
                 ..ToolCall::default()
             }))?;
         }

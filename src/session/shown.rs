@@ -49,14 +49,6 @@ pub(super) fn content(result: &CallResult) -> ToolCallContent<'_> {
     }
 }
 
-/// The arguments, or the text that is none.
-pub(super) fn raw_input(arguments: &Arguments) -> Value {
-    match arguments {
-        Arguments::Object(members) => Value::Object(members.clone()),
-        Arguments::Invalid(text) => Value::String(text.clone()),
-    }
-}
-
 /// Title, uncleaned, and kind of a call of which no plan is known.
 pub(super) fn by_name(tool: &str, arguments: &Arguments) -> (String, Kind) {
     let kind = match tool {

@@ -87,7 +87,7 @@ impl<'a> Edit<'a> {
         self.check(&file, &found).map_err(|text| {
             // What doesn't match tells of the content, which this session may not have been let to read.
             let is_news = !workspace.seen.is_current(self.target.path().unwrap_or("".as_ref()), &file);
-            let untold = || self.because("this edit does not fit its content; read the file first");
+            let untold = || self.because("this edit does not match its content; read the file first");
             Refusal { text, before_permission: is_news.then(untold) }
         })?;
         let new = spliced(&file, &found, self.old, self.new);
@@ -283,7 +283,7 @@ mod tests {
         place.write("f", "let a = 1;\nb\nb\ncaf\u{e9}\n");
         place.write("latin", b"caf\xe9");
         let untold =
-            |name: &str| Some(format!("{name}: this edit does not fit its content; read the file first"));
+            |name: &str| Some(format!("{name}: this edit does not match its content; read the file first"));
         for (name, old) in [("f", "let a = 2;"), ("f", "nowhere"), ("f", "b"), ("latin", "caf")] {
             let refusal = place.plan(&EditFile, edit(name, old, "\u{e9}")).action.err().unwrap();
             assert_eq!(refusal.before_permission, untold(name), "{old}");
