@@ -537,7 +537,8 @@ fn one_session_that_has_it_all_go_wrong_leaves_the_other_alone() {
     );
     let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
     scene.answers([stream([tool_call(0, "", "", &deep), finish("tool_calls")]), say("done")]);
-    scene.run("bash", json!({"command": "x".repeat(300_000)})).failed("rejected");
+    scene.run("bash", json!({"command": "x".repeat(300_000)})).failed("at most 131071");
+    scene.run("bash", json!({"command": "x".repeat(100_000)})).failed("rejected");
     scene.session = calm;
     assert_eq!(scene.prompt_with("still there?", [say("yes")]).text(), "yes");
     assert_eq!(roles(&scene), ["user", "assistant", "user"]);

@@ -2,6 +2,7 @@
 //! what can't be known stay in the result as such.
 use super::parse::{DEPTH, Node, Operator, Piece, Script, TooDeep, Word};
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 /// Most of what one word may expand to, all alternatives together.
@@ -166,7 +167,7 @@ pub(super) fn field(text: &str) -> Field {
 pub(super) fn expand(word: &Word, variables: &Variables) -> Result<Vec<Field>, TooDeep> {
     let mut fields = Vec::new();
     for alternative in alternatives(word, false, variables, 0)? {
-        for atoms in braces(alternative, 0)? {
+        for atoms in braces(with_ranges_spread(&alternative), 0)? {
             split(&tilde(atoms, variables), &mut fields);
         }
     }
@@ -288,8 +289,7 @@ fn output(script: &Script, variables: &Variables) -> Result<Option<Field>, TooDe
 }
 
 /// `a{b,c}` → `ab`, `ac`.
-fn braces(mut atoms: Vec<Atom>, depth: usize) -> Result<Vec<Vec<Atom>>, TooDeep> {
-    spread_ranges(&mut atoms);
+fn braces(atoms: Vec<Atom>, depth: usize) -> Result<Vec<Vec<Atom>>, TooDeep> {
     let Some(brace) = first_brace(&atoms) else { return Ok(vec![atoms]) };
     if depth > DEPTH {
         return Err(TooDeep);
@@ -306,33 +306,28 @@ fn braces(mut atoms: Vec<Atom>, depth: usize) -> Result<Vec<Vec<Atom>>, TooDeep>
     Ok(all)
 }
 
-/// `{a..e}` as `{a,b,c,d,e}`.
-fn spread_ranges(atoms: &mut Vec<Atom>) {
-    let range = |atoms: &[Atom]| match atoms {
-        [
-            Atom::Bare('{'),
-            Atom::Bare(first),
-            Atom::Bare('.'),
-            Atom::Bare('.'),
-            Atom::Bare(last),
-            Atom::Bare('}'),
-        ] => {
-            let ends = (*first.min(last), *first.max(last));
-            (ends.0.is_ascii_alphanumeric() && ends.1.is_ascii_alphanumeric()).then_some(ends)
+/// `{a..e}` as `{a,b,c,d,e}`; of digits and letters only.
+fn with_ranges_spread(atoms: &[Atom]) -> Vec<Atom> {
+    let mut spread = Vec::with_capacity(atoms.len());
+    let mut rest = atoms;
+    while let [first, behind @ ..] = rest {
+        spread.push(*first);
+        rest = behind;
+        if let Some((range, behind)) = range(rest).filter(|_| *first == Atom::Bare('{')) {
+            spread.extend(range.flat_map(|c| [Atom::Bare(','), Atom::Bare(c)]).skip(1));
+            rest = behind;
         }
-        _ => None,
-    };
-    const LENGTH: usize = 6;
-    let mut at = 0;
-    while let Some(window) = atoms.get(at..at + LENGTH) {
-        if let Some((first, last)) = range(window) {
-            let commas = (first..=last).flat_map(|c| [Atom::Bare(','), Atom::Bare(c)]);
-            let spread: Vec<_> =
-                [Atom::Bare('{')].into_iter().chain(commas.skip(1)).chain([Atom::Bare('}')]).collect();
-            atoms.splice(at..at + LENGTH, spread);
-        }
-        at += 1;
     }
+    spread
+}
+
+/// `a..e` before a `}`, and what stands behind it.
+fn range(atoms: &[Atom]) -> Option<(RangeInclusive<char>, &[Atom])> {
+    let [Atom::Bare(from), Atom::Bare('.'), Atom::Bare('.'), Atom::Bare(to), behind @ ..] = atoms else {
+        return None;
+    };
+    let is_one = from.is_ascii_alphanumeric() && to.is_ascii_alphanumeric();
+    (is_one && behind.first() == Some(&Atom::Bare('}'))).then(|| (*from.min(to)..=*from.max(to), behind))
 }
 
 /// Where the first brace with a comma stands: `{`, its commas, `}`.

@@ -143,7 +143,7 @@ impl Judge {
         let mut fields = Vec::new();
         for word in words {
             let mut more = expand(word, &self.variables)?;
-            self.characters += more.iter().map(Vec::len).sum::<usize>();
+            self.characters += 1 + more.iter().map(|field| field.len() + 1).sum::<usize>();
             if self.characters > MOST_CHARACTERS {
                 return Err(TooDeep);
             }

@@ -1,5 +1,5 @@
 //! Fork bombs: functions that start more of themselves than end.
-use super::super::parse::{Item, Node, literal};
+use super::super::parse::{DEPTH, Item, Node, literal};
 use super::{Denied, Judge, Verdict};
 
 /// What a run of a function does, other functions it calls included.
@@ -29,7 +29,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Adds the calls of `name` in a run of `function`. Each function is looked into once.
+    /// Adds the calls of `name` in a run of `function`. Each function is looked into once, and not too many.
     fn count<'j>(
         &'j self,
         name: &str,
@@ -38,7 +38,9 @@ impl Judge {
         seen: &mut Vec<&'j str>,
         calls: &mut Calls,
     ) {
-        if let Some(found) = self.functions.get(function).filter(|_| !seen.contains(&function)) {
+        if let Some(found) =
+            self.functions.get(function).filter(|_| seen.len() < DEPTH && !seen.contains(&function))
+        {
             seen.push(function);
             self.count_in(name, &found.body, stands, seen, calls);
         }

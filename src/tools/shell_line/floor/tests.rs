@@ -620,6 +620,12 @@ fn what_can_not_be_judged_is_refused_and_nothing_takes_for_ever() {
     check_denied(&[&format!("echo {}", "{a,b}".repeat(30))], "nested too deep");
     check_denied(&[&format!("echo {}", "{a,".repeat(30_000) + &"}".repeat(30_000))], "nested too deep");
     check_denied(&[&":;".repeat(20_000)], "nested too deep");
+    let chain: String = (0..5000).map(|at| format!("f{}() {{ f{at}; }};", at + 1)).collect();
+    let doubling: String = (0..40).map(|at| format!("f{}() {{ f{at}; f{at}; }};", at + 1)).collect();
+    let words = format!("f0() {{ g {}; }};{doubling}", "'' ".repeat(30_000));
+    for line in [&chain, &doubling, &words, &format!("echo {}", "{a..z}".repeat(20_000))] {
+        let _ = reason(line); // returns
+    }
     for many in ["su ", "xargs ", "rm$x ", "flock -", "env -C / ", "find ( ", "eval ", "f() { f; }; f;"] {
         let _ = reason(&many.repeat(120_000 / many.len())); // returns
     }
