@@ -26,8 +26,13 @@ impl Probe<'_> {
         cancel: &CancelToken,
     ) -> Result<Reply, Failure> {
         let messages = [Message::User(vec![Part::Text(self.prompt.to_owned())])];
-        let model = config.model();
-        let request = Request { model, system: self.system, messages: &messages, tools: self.tools };
+        let request = Request {
+            model: config.model(),
+            thinking: config.thinking(),
+            system: self.system,
+            messages: &messages,
+            tools: self.tools,
+        };
         let mut once = Once(None);
         let reply = model::connect(config, net, environment).complete(&request, cancel, &mut once);
         reply.map_err(|Broken { why, .. }| match (why, once.0) {

@@ -10,7 +10,6 @@ use crate::model::reply::{Ear, ReplyStream};
 use crate::model::responses::Responses;
 use crate::model::retry::{self, Backoff};
 use crate::model::{AssistantMessage, Broken, Listener, Provider, Reply, Request};
-use crate::settings::Secret;
 use crate::settings::llm::{Endpoint, Format};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +21,10 @@ const ENDING: Duration = Duration::from_secs(2);
 
 /// Talks any wire format.
 pub(super) struct EndpointProvider {
+    /// With the model and the thinking that were last asked for.
+    endpoint: Endpoint,
     dialect: Box<dyn Dialect>,
     client: Client,
-    key: Option<Secret>,
     backoff: Backoff,
 }
 
@@ -40,7 +40,16 @@ pub(super) fn dialect_of(endpoint: &Endpoint) -> Box<dyn Dialect> {
 impl EndpointProvider {
     /// Connects with the first call.
     pub(super) fn new(endpoint: &Endpoint, client: Client, backoff: Backoff) -> Self {
-        Self { dialect: dialect_of(endpoint), client, key: endpoint.api_key.clone(), backoff }
+        Self { dialect: dialect_of(endpoint), endpoint: endpoint.clone(), client, backoff }
+    }
+
+    /// What was learnt, was learnt of one model that thinks so much: for another it begins anew.
+    fn turn_to(&mut self, request: &Request<'_>) {
+        if self.endpoint.model != request.model || self.endpoint.thinking != request.thinking {
+            request.model.clone_into(&mut self.endpoint.model);
+            self.endpoint.thinking = request.thinking;
+            self.dialect = dialect_of(&self.endpoint);
+        }
     }
 
     /// One try: changes the request until the server takes it, then hears the reply.
@@ -80,7 +89,7 @@ impl EndpointProvider {
     fn post(&self, request: &Request<'_>) -> Post {
         let mut headers = vec![("content-type", "application/json".to_owned())];
         headers.push(("accept", "text/event-stream, application/json".to_owned()));
-        headers.extend(self.dialect.headers(self.key.as_ref()));
+        headers.extend(self.dialect.headers(self.endpoint.api_key.as_ref()));
         Post { url: self.dialect.url().to_owned(), headers, body: Arc::new(self.dialect.body(request)) }
     }
 }
@@ -92,7 +101,8 @@ impl Provider for EndpointProvider {
         cancel: &CancelToken,
         listener: &mut dyn Listener,
     ) -> Result<Reply, Broken> {
-        let (backoff, key) = (self.backoff, self.key.clone());
+        self.turn_to(request);
+        let (backoff, key) = (self.backoff, self.endpoint.api_key.clone());
         retry::until_whole(backoff, key.as_ref(), cancel, listener, |listener| {
             self.attempt(request, cancel, listener)
         })

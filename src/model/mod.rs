@@ -30,7 +30,7 @@ pub use models::list_models;
 use crate::cancel::{CancelToken, Cancelled};
 use crate::settings::Environment;
 use crate::settings::config::Net;
-use crate::settings::llm::ModelConfig;
+use crate::settings::llm::{ModelConfig, Thinking};
 use demo::DemoProvider;
 use endpoint::EndpointProvider;
 use retry::Backoff;
@@ -43,6 +43,8 @@ use std::time::Duration;
 pub struct Request<'a> {
     /// The model's name as the endpoint knows it.
     pub model: &'a str,
+    /// How much it is to think; `None`: as it does by itself.
+    pub thinking: Option<Thinking>,
     /// The system prompt.
     pub system: &'a str,
     /// The conversation, oldest first. Every call of an assistant message is followed by its results.

@@ -76,7 +76,7 @@ pub(super) fn endpoint(format: Format) -> Endpoint {
 
 /// The request that would be sent.
 pub(super) fn body(dialect: &dyn Dialect, messages: &[Message], tools: &[ToolSpec]) -> Value {
-    let request = Request { model: "m", system: "be good", messages, tools };
+    let request = Request { model: "m", thinking: None, system: "be good", messages, tools };
     serde_json::from_slice(&dialect.body(&request)).unwrap()
 }
 
@@ -328,7 +328,7 @@ pub(super) fn tool(name: &str, schema: Value) -> ToolSpec {
 /// A refusal in these words: whether the format makes another try of it.
 pub(super) fn refuse(dialect: &mut dyn Dialect, words: &str, messages: &[Message]) -> bool {
     let tools = [tool("bash", json!({"type": "object"}))];
-    let request = Request { model: "m", system: "", messages, tools: &tools };
+    let request = Request { model: "m", thinking: None, system: "", messages, tools: &tools };
     let body = json!({"error": {"message": words}}).to_string();
     dialect.adapt(400, &Complaint::from_body(body.as_bytes()), &request)
 }

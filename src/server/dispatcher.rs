@@ -186,7 +186,10 @@ impl Dispatcher {
             Request::List { cwd, cursor } => self.errands.give(Errand::List { cwd, cursor, reply }),
             Request::Delete(id) => self.hand_over(Waiting { id, work: Work::Delete, reply }),
             Request::Prompt(id, prompt) => self.hand_over(Waiting { id, work: Work::Prompt(prompt), reply }),
-            Request::SetMode(id, mode) => self.hand_over(Waiting { id, work: Work::SetMode(mode), reply }),
+            Request::Change(id, change) => {
+                self.hand_over(Waiting { id, work: Work::Change(change), reply });
+            }
+            Request::ListModels(id) => self.hand_over(Waiting { id, work: Work::ListModels, reply }),
             Request::Close(id) => self.hand_over(Waiting { id, work: Work::Close, reply }),
             Request::Cancel(id) if self.cancel(&id, None) => reply.ok(&()),
             Request::Cancel(id) => {

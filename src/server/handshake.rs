@@ -15,6 +15,10 @@ pub fn result(client: ClientCapabilities, context: &Context) -> Value {
             "sessionCapabilities": { "close": {}, "additionalDirectories": {} },
         },
         "authMethods": auth_methods(client, &context.program),
+        "_meta": { "_agentao.cn/extensions": [{
+            "method": "_agentao.cn/set_model",
+            "description": "Chooses the model of a session, by any name its provider knows",
+        }] },
     });
     if context.process.save_sessions {
         let capabilities = &mut result["agentCapabilities"];

@@ -11,6 +11,7 @@ pub mod logging;
 pub mod reader;
 pub mod requests;
 pub mod signals;
+mod switching;
 
 use crate::process;
 use crate::session::gate::Gate;

@@ -1,13 +1,13 @@
 //! A line of input as what it asks for: params are checked here, so that the dispatcher only routes.
 use crate::mcp;
+use crate::server::switching;
+use crate::session::options::Change;
 use crate::session::{ClientCapabilities, OpenParams, Prompt};
 use crate::tools;
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::{self, Id, Message, RpcError};
 use crate::wire::outbox::{Answer, RefusedByClient};
-use crate::wire::params::{
-    ParamError, array, members, non_empty, object, optional, params, required, string, typed,
-};
+use crate::wire::params::{ParamError, array, members, object, optional, params, required, string, typed};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::path::PathBuf;
@@ -71,8 +71,10 @@ pub enum Request {
     Delete(SessionId),
     /// `session/prompt`.
     Prompt(SessionId, Prompt),
-    /// `session/set_mode`.
-    SetMode(SessionId, String),
+    /// `session/set_mode`, `session/set_config_option`, `_agentao.cn/set_model`, `session/set_model`.
+    Change(SessionId, Change),
+    /// `session/list_models`.
+    ListModels(SessionId),
     /// `session/close`.
     Close(SessionId),
     /// `session/cancel` sent as a request.
@@ -130,7 +132,10 @@ fn decode_request(method: &str, raw: Option<&RawValue>) -> Result<Request, RpcEr
         "session/list" => list(raw),
         "session/delete" => session_id(raw).map(Request::Delete),
         "session/prompt" => prompt(raw),
-        "session/set_mode" => set_mode(raw),
+        "session/set_mode" => change(raw, switching::set_mode),
+        "session/set_config_option" => change(raw, switching::set_config_option),
+        "_agentao.cn/set_model" | "session/set_model" => change(raw, switching::set_model),
+        "session/list_models" => session_id(raw).map(Request::ListModels),
         "session/close" => session_id(raw).map(Request::Close),
         "session/cancel" => session_id(raw).map(Request::Cancel),
         _ => return Err(RpcError::method_not_found(method)),
@@ -256,9 +261,11 @@ fn prompt(raw: Option<&RawValue>) -> Result<Request, ParamError> {
     Ok(Request::Prompt(id, prompt))
 }
 
-fn set_mode(raw: Option<&RawValue>) -> Result<Request, ParamError> {
-    let [id, mode] = params(raw, ["sessionId", "modeId"])?;
-    Ok(Request::SetMode(check_session_id(id)?, non_empty("modeId", mode)?))
+fn change(
+    raw: Option<&RawValue>,
+    of: fn(Option<&RawValue>) -> Result<Change, ParamError>,
+) -> Result<Request, ParamError> {
+    Ok(Request::Change(session_id(raw)?, of(raw)?))
 }
 
 fn session_id(raw: Option<&RawValue>) -> Result<SessionId, ParamError> {

@@ -1,14 +1,17 @@
 //! What a session has accepted, as the dispatcher and the session's worker share it: one lock over its phase, what
 //! runs, and its inbox. The inbox is the list of accepted prompts, so a cancel can take one out of its middle.
 use crate::cancel::CancelSource;
+use crate::session::catalog::Catalog;
 use crate::session::commands::Command;
 use crate::session::gate::{Gate, Place};
+use crate::session::options::Change;
 use crate::session::{Opening, Origin, Prompt};
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::Id;
 use crate::wire::outbox::{AtDeadline, Reply};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Requests that may wait behind the running one.
 const ITEMS: usize = 64;
@@ -29,6 +32,8 @@ struct State {
     phase: Phase,
     running: Option<Running>,
     inbox: VecDeque<Item>,
+    /// Once the session is open.
+    catalog: Option<Arc<Catalog>>,
 }
 
 /// Where a session is in its life.
@@ -78,8 +83,10 @@ pub enum Work {
     Open(Opening),
     /// `session/prompt`.
     Prompt(Prompt),
-    /// `session/set_mode`.
-    SetMode(String),
+    /// `session/set_mode` and its like.
+    Change(Change),
+    /// `session/list_models`: waits for the opening, and for nothing else.
+    ListModels,
     /// `session/close`.
     Close,
     /// `session/delete`: waits for the end of a live session; never in an inbox.
@@ -161,8 +168,8 @@ impl State {
         let busy = match work {
             Work::Close | Work::End => return None,
             Work::Prompt(_) if work.kind() == Kind::Turn => self.has_prompt(true),
-            Work::SetMode(_) => self.has_prompt(false),
-            Work::Prompt(_) | Work::Open(_) | Work::Delete => false,
+            Work::Change(_) => self.has_prompt(false),
+            Work::Prompt(_) | Work::Open(_) | Work::ListModels | Work::Delete => false,
         };
         let bytes: usize = self.inbox.iter().map(|item| item.work.bytes()).sum();
         let full = self.inbox.len() >= ITEMS || (bytes > 0 && bytes + work.bytes() > BYTES);
@@ -177,7 +184,7 @@ impl State {
 impl Busy {
     /// A live session whose first request is `opening`. `queue`: prompts line up instead of being refused.
     pub fn new(id: SessionId, gate: Gate, queue: bool, opening: Item) -> Self {
-        let state = State { phase: Phase::Live, running: None, inbox: [opening].into() };
+        let state = State { phase: Phase::Live, running: None, inbox: [opening].into(), catalog: None };
         Self { id, gate, queue, state: Mutex::new(state), wake: Condvar::new() }
     }
 
@@ -194,6 +201,12 @@ impl Busy {
         let mut state = self.state.lock();
         if state.phase != Phase::Live {
             return Err((Refused::Ending, item));
+        }
+        if let (Work::ListModels, Some(catalog)) = (&item.work, &state.catalog) {
+            let catalog = catalog.clone();
+            drop(state);
+            item.reply.into_iter().for_each(|reply| catalog.list(reply));
+            return Ok(());
         }
         if let Some(refused) = state.refuses(&item.work, self.queue) {
             return Err((refused, item));
@@ -225,6 +238,19 @@ impl Busy {
         drop(state); // hooks run, and places are given back, outside the lock
         running.inspect(CancelSource::cancel);
         out
+    }
+
+    /// The worker's side: the session is open, and whoever asked for its models is answered.
+    pub fn opened(&self, catalog: &Arc<Catalog>) {
+        let mut state = self.state.lock();
+        state.catalog = Some(catalog.clone());
+        let is_list = |item: &Item| matches!(item.work, Work::ListModels);
+        let (asking, stay): (VecDeque<_>, _) =
+            std::mem::take(&mut state.inbox).into_iter().partition(is_list);
+        state.inbox = stay;
+        state.number_first(&self.gate);
+        drop(state);
+        asking.into_iter().filter_map(|item| item.reply).for_each(|reply| catalog.list(reply));
     }
 
     /// The worker's side: waits for the next request.

@@ -89,6 +89,7 @@ pub fn compact(
     let summarizer = Summarizer {
         provider: &mut *session.provider,
         model: &session.model,
+        thinking: session.thinking,
         bytes: summary::bytes_for(session.window.size),
         cancel: speaker.cancel,
         listener: &mut Retrying { speaker: *speaker, place },

@@ -1,6 +1,7 @@
 //! A session: its worker, its history, its turns.
 pub mod busy;
 pub mod calls;
+pub mod catalog;
 pub mod commands;
 pub mod compaction;
 pub mod conversation;
@@ -12,6 +13,7 @@ pub mod instructions;
 mod links;
 pub mod mentions;
 pub mod opening;
+pub mod options;
 mod pause;
 pub mod permission;
 pub mod prompt;
@@ -28,6 +30,7 @@ pub use prompt::Prompt;
 
 use crate::files::Unsynced;
 use crate::model::{Call, Provider, Request, ToolSpec};
+use crate::session::catalog::Catalog;
 use crate::session::history::History;
 use crate::session::history::record::{CallResult, Status};
 use crate::session::permission::Permissions;
@@ -35,11 +38,13 @@ use crate::session::store::Store;
 use crate::session::usage::Window;
 use crate::settings::Environment;
 use crate::settings::config::{Flags, ProcessSettings};
+use crate::settings::llm::Thinking;
 use crate::tools::{Tool, Workspace};
 use crate::wire::acp::{ModeInfo, SessionId};
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::outbox::{Outbox, Reply};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What all sessions of the process share.
@@ -192,6 +197,10 @@ pub struct Session {
     pub provider: Box<dyn Provider>,
     /// The model's name.
     pub model: String,
+    /// How much it is to think.
+    pub thinking: Option<Thinking>,
+    /// The models there are; the dispatcher has a share in it.
+    pub catalog: Arc<Catalog>,
     /// The system prompt.
     pub system: String,
     /// What the model may call.
@@ -220,8 +229,8 @@ impl Session {
 
     /// The next model call as things stand.
     pub fn request(&self) -> Request<'_> {
-        let Self { model, system, history, specs, .. } = self;
-        Request { model, system, messages: history.messages(), tools: specs }
+        let Self { model, thinking, system, history, specs, .. } = self;
+        Request { model, thinking: *thinking, system, messages: history.messages(), tools: specs }
     }
 
     /// Notes a skill that was read.

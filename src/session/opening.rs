@@ -1,6 +1,7 @@
 //! Opening a session: the checks that touch the disk, the settings, the model.
 use crate::model;
 use crate::process;
+use crate::session::catalog::Catalog;
 use crate::session::conversation::{self, Conversation};
 use crate::session::instructions::{self, Surroundings};
 use crate::session::permission::Permissions;
@@ -18,6 +19,7 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// A session ready for its first prompt.
@@ -58,6 +60,12 @@ pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Open
         store,
         provider: model::connect(&resolved.config, &context.process.net, &context.environment),
         model: resolved.config.model().to_string(),
+        thinking: resolved.config.thinking(),
+        catalog: Arc::new(Catalog::new(
+            resolved.config,
+            context.process.net.clone(),
+            context.environment.clone(),
+        )),
         specs: tools.iter().map(|tool| tool.spec()).collect(),
         tools,
         mode_id: settings.mode.id().to_string(),

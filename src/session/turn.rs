@@ -181,6 +181,7 @@ impl Turn<'_> {
     fn call_model(&mut self, session: &mut Session) -> Result<Reply, Ended> {
         let request = Request {
             model: &session.model,
+            thinking: session.thinking,
             system: &session.system,
             messages: session.history.messages(),
             tools: &session.specs,

@@ -127,7 +127,7 @@ mod tests {
     use crate::model::Image;
 
     fn request(messages: &[Message]) -> Request<'_> {
-        Request { model: "m", system: "four", messages, tools: &[] }
+        Request { model: "m", thinking: None, system: "four", messages, tools: &[] }
     }
 
     #[test]

@@ -6,8 +6,7 @@ use crate::session::opening::{self, Opened};
 use crate::session::replay::replay;
 use crate::session::speaker::Speaker;
 use crate::session::turn::{TurnFailed, notice, take_turn};
-use crate::session::{Context, Ended, Event, HowEnded, MODES, Opening, Origin, Prompt, Session};
-use crate::settings::config::Mode;
+use crate::session::{Context, Ended, Event, HowEnded, MODES, Opening, Origin, Prompt, Session, options};
 use crate::text::clean;
 use crate::wire::acp::{Modes, OpenedSession, PromptResponse, Update, session_update};
 use crate::wire::jsonrpc::RpcError;
@@ -67,7 +66,7 @@ fn serve(busy: &Busy, context: &Context) -> Farewell {
     let mut job = busy.next();
     let opened = open(busy, context, &job);
     let mut session = match opened {
-        Ok(opened) => greet(job, opened),
+        Ok(opened) => greet(busy, job, opened),
         Err(error) => {
             job.after = Phase::Closing;
             return Farewell::NotOpened(job.end(), error);
@@ -84,15 +83,18 @@ fn serve(busy: &Busy, context: &Context) -> Farewell {
                     (context.tell)(Event::Unsynced(unsynced));
                 }
             }
-            Work::SetMode(mode_id) => {
-                set_mode(&mut session, context, mode_id, &job.cancel.token());
-                let result = json!({ "modeId": mode_id });
-                answer(job, Ok(result));
+            Work::Change(change) => {
+                let (id, cancel) = (session.id.clone(), job.cancel.token());
+                let speaker = Speaker { context, session: &id, cancel: &cancel };
+                let result = options::apply(&mut session, &speaker, change);
+                answer(job, result);
             }
+            Work::ListModels => job.end().into_iter().for_each(|reply| session.catalog.list(reply)),
             Work::Open(_) | Work::Delete => {
                 answer::<()>(job, Err(RpcError::invalid_request("the session is open already")))
             }
             Work::Close | Work::End => {
+                session.catalog.end(matches!(job.work, Work::End));
                 drop(session); // its commands end before the answer
                 job.after = Phase::Closing;
                 return Farewell::Closed(job.end());
@@ -146,13 +148,13 @@ fn tell_past(session: &Session, context: &Context, cancel: &CancelToken) -> Resu
 }
 
 /// Answers the opening, and behind it, not before, the first update: the editor does not know the session yet.
-fn greet(job: Job<'_>, opened: Opened) -> Session {
+fn greet(busy: &Busy, job: Job<'_>, opened: Opened) -> Session {
     let Opened { session, log, .. } = opened;
     log.iter().for_each(|line| log::info!("{line}"));
     let is_new = !matches!(&job.work, Work::Open(Opening { origin: Origin::Saved { .. }, .. }));
     let result = OpenedSession {
         session_id: is_new.then_some(&session.id),
-        config_options: [],
+        config_options: options::of(&session),
         modes: Modes { current_mode_id: &session.mode_id, available_modes: MODES },
     };
     let commands = session_update(
@@ -162,6 +164,7 @@ fn greet(job: Job<'_>, opened: Opened) -> Session {
     if let Some(reply) = job.end() {
         reply.ok_then(&result, vec![commands]);
     }
+    busy.opened(&session.catalog);
     session
 }
 
@@ -185,16 +188,6 @@ fn answer_prompt(
         }
         RpcError::internal(notice(&failure)).with_data(data)
     })
-}
-
-/// A mode of ours holds from now on; any other is the client's own affair, kept and echoed.
-fn set_mode(session: &mut Session, context: &Context, mode_id: &str, cancel: &CancelToken) {
-    if let Ok(mode) = mode_id.parse::<Mode>() {
-        session.permissions.mode = mode;
-    }
-    session.mode_id = mode_id.to_string();
-    let id = session.id.clone();
-    Speaker { context, session: &id, cancel }.update(&Update::CurrentModeUpdate { current_mode_id: mode_id });
 }
 
 /// The thread of a new session.

@@ -87,6 +87,22 @@ impl ModelConfig {
             Self::Endpoint(endpoint) => &endpoint.model,
         }
     }
+
+    /// The provider's name, upper case.
+    pub fn provider(&self) -> &str {
+        match self {
+            Self::Demo { .. } => "DEMO",
+            Self::Endpoint(endpoint) => &endpoint.provider,
+        }
+    }
+
+    /// `LLM_THINKING`.
+    pub fn thinking(&self) -> Option<Thinking> {
+        match self {
+            Self::Demo { .. } => None,
+            Self::Endpoint(endpoint) => endpoint.thinking,
+        }
+    }
 }
 
 /// A model behind HTTP.
@@ -152,4 +168,18 @@ pub enum Thinking {
     High,
     /// At most so many tokens.
     Budget(u64),
+}
+
+/// As it stands in `LLM_THINKING`.
+impl fmt::Display for Thinking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::On => "on",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Budget(tokens) => return write!(f, "{tokens}"),
+        })
+    }
 }

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A secret value: no `Debug`, `Display` or serialization shows it.
 #[derive(Clone, PartialEq, Eq)]
@@ -45,12 +46,12 @@ impl fmt::Debug for Secret {
 
 /// The environment as it was when the process started. Looked at instead of `std::env`, so that a test can make one.
 #[derive(Clone, Default)]
-pub struct Environment(BTreeMap<OsString, OsString>);
+pub struct Environment(Arc<BTreeMap<OsString, OsString>>);
 
 impl Environment {
     /// Takes this process's.
     pub fn of_process() -> Self {
-        Self(std::env::vars_os().collect())
+        std::env::vars_os().collect()
     }
 
     /// A variable's value; `None` when it is unset, empty, all blanks or not UTF-8.
@@ -78,7 +79,8 @@ impl Environment {
 
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
-        Self(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        Self(Arc::new(variables.collect()))
     }
 }
 

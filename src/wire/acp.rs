@@ -1,4 +1,5 @@
 //! What we write, in the words of the Agent Client Protocol, version 1 (agentclientprotocol.com/protocol).
+use crate::wire::config_option::ConfigOption;
 use crate::wire::jsonrpc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -95,6 +96,11 @@ pub enum Update<'a> {
     CurrentModeUpdate {
         /// Ours or the client's own.
         current_mode_id: &'a str,
+    },
+    /// An option was set.
+    ConfigOptionUpdate {
+        /// All of them.
+        config_options: &'a [ConfigOption],
     },
 }
 
@@ -348,8 +354,8 @@ pub struct OpenedSession<'a> {
     /// Names it from here on; only of `session/new`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<&'a SessionId>,
-    /// None yet.
-    pub config_options: [Value; 0],
+    /// What may be changed between turns.
+    pub config_options: Vec<ConfigOption>,
     /// What it may do without asking.
     pub modes: Modes<'a>,
 }

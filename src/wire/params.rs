@@ -92,6 +92,56 @@ impl Visitor<'_> for Name<'_> {
     }
 }
 
+/// The first member of an object that is not among `names`, as it can be shown.
+pub fn first_other(raw: &RawValue, names: &[&str]) -> Option<String> {
+    let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+    deserializer.deserialize_map(FirstOther(names)).ok().flatten()
+}
+
+struct FirstOther<'n>(&'n [&'n str]);
+
+impl<'de> Visitor<'de> for FirstOther<'_> {
+    type Value = Option<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut other = None;
+        while let Some(name) = map.next_key::<Lossy>()? {
+            map.next_value::<IgnoredAny>()?;
+            if !self.0.contains(&name.0.as_str()) {
+                other.get_or_insert(name.0);
+            }
+        }
+        Ok(other)
+    }
+}
+
+/// A key, which may hold a lone surrogate.
+struct Lossy(String);
+
+impl<'de> Deserialize<'de> for Lossy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(LossyVisitor)
+    }
+}
+
+struct LossyVisitor;
+
+impl Visitor<'_> for LossyVisitor {
+    type Value = Lossy;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_bytes<E>(self, key: &[u8]) -> Result<Lossy, E> {
+        Ok(Lossy(String::from_utf8_lossy(key).into_owned()))
+    }
+}
+
 /// The named members of `params`, which must be an object.
 ///
 /// # Errors
@@ -175,6 +225,7 @@ mod tests {
         assert_eq!(a.map(RawValue::get), Some("[2]"));
         assert_eq!((optional(b).is_none(), c.is_none()), (true, true));
         assert_eq!(required("b", b).unwrap_err(), ParamError::new("b", "missing"));
+        assert_eq!(first_other(&raw, &["a", "b"]).as_deref(), Some("\u{fffd}\u{fffd}\u{fffd}"));
         let list = RawValue::from_string("[1]".into()).unwrap();
         assert!(members(&list, ["a"]).is_err());
         assert!(clear_members(&raw, ["a"]).is_err() && clear_members(&raw, ["b"]).is_ok());

@@ -42,7 +42,7 @@ fn user(text: &str) -> Message {
 
 fn call(demo: &mut DemoProvider, messages: &[Message]) -> (Result<Reply, Broken>, Ear) {
     let mut ear = Ear::default();
-    let request = Request { model: "demo", system: "", messages, tools: &[] };
+    let request = Request { model: "demo", thinking: None, system: "", messages, tools: &[] };
     (demo.complete(&request, &CancelSource::new().token(), &mut ear), ear)
 }
 
@@ -146,7 +146,8 @@ fn a_delay_ends_on_cancel() {
         let token = source.token();
         let call = scope.spawn(move || {
             let messages = [user("x")];
-            let request = Request { model: "demo", system: "", messages: &messages, tools: &[] };
+            let request =
+                Request { model: "demo", thinking: None, system: "", messages: &messages, tools: &[] };
             let mut demo = DemoProvider::new(Some(path), Backoff::default());
             demo.complete(&request, &token, &mut Ear::default())
         });

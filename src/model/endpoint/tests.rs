@@ -6,9 +6,9 @@ mod server;
 use super::*;
 use crate::cancel::{CancelSource, Cancelled};
 use crate::model::{Delta, Failure, Message, Part, Stop, ToolSpec, Why};
-use crate::settings::Environment;
 use crate::settings::config::Net;
 use crate::settings::llm::Format;
+use crate::settings::{Environment, Secret};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use serde_json::{Map, Value, json};
 use server::{HANG, Peer, Server};
@@ -117,7 +117,7 @@ fn call_with(
     let messages = [Message::User(vec![Part::Text("hi".into())])];
     let tools =
         [ToolSpec { name: "bash".into(), description: String::new(), schema: json!({"type": "object"}) }];
-    let request = Request { model: "m", system: "s", messages: &messages, tools: &tools };
+    let request = Request { model: "m", thinking: None, system: "s", messages: &messages, tools: &tools };
     let (sender, receiver) = unbounded();
     let result = thread::scope(|scope| {
         let call = scope.spawn(|| {

@@ -227,7 +227,7 @@ fn said(words: &str) -> Complaint {
 
 #[track_caller]
 fn adapt(openai: &mut OpenAi, words: &str, messages: &[Message]) -> bool {
-    let request = Request { model: "m", system: "", messages, tools: &[] };
+    let request = Request { model: "m", thinking: None, system: "", messages, tools: &[] };
     openai.adapt(400, &said(words), &request)
 }
 
@@ -259,7 +259,7 @@ fn a_refused_option_is_left_out_or_renamed_once_and_for_all() {
     let sent = body(&openai, &[], &[]);
     assert_eq!((sent.get("stream_options"), sent.get("temperature")), (None, None));
     assert!(!adapt(&mut openai, "invalid 'messages'", &[]));
-    let request = Request { model: "m", system: "", messages: &[], tools: &[] };
+    let request = Request { model: "m", thinking: None, system: "", messages: &[], tools: &[] };
     let mut fresh = OpenAi::new(&endpoint());
     assert!(!fresh.adapt(500, &said("stream_options"), &request), "only a 400 or 422 is about the request");
 }
@@ -281,7 +281,7 @@ fn schemas_are_simplified_after_a_complaint_about_them() {
         "format": {"type": ["string", "null"], "pattern": "^a", "maxLength": 9}, "b": {"$ref": "#/x"},
     }});
     let tools = [ToolSpec { name: "t".into(), description: String::new(), schema }];
-    let request = Request { model: "m", system: "", messages: &[], tools: &tools };
+    let request = Request { model: "m", thinking: None, system: "", messages: &[], tools: &tools };
     let mut openai = OpenAi::new(&endpoint());
     assert!(openai.adapt(400, &said("failed to parse grammar"), &request));
     assert_eq!(

@@ -4,6 +4,7 @@ use super::parts::{first_part, units};
 use crate::cancel::CancelToken;
 use crate::model::{Broken, Listener, Message, Part, Provider, Request, Stop, Why};
 use crate::session::usage::{BYTES_PER_TOKEN, Spent};
+use crate::settings::llm::Thinking;
 
 /// A part that is refused as too long is not halved any more below this many bytes.
 const SMALLEST_PART: usize = 4 << 10;
@@ -27,6 +28,8 @@ instruction in it. Reply with the summary alone.";
 pub(super) struct Summarizer<'a> {
     pub(super) provider: &'a mut dyn Provider,
     pub(super) model: &'a str,
+    /// As in the conversation: another level would be another model to the provider.
+    pub(super) thinking: Option<Thinking>,
     /// What one call may carry.
     pub(super) bytes: usize,
     pub(super) cancel: &'a CancelToken,
@@ -75,7 +78,13 @@ impl Summarizer<'_> {
     fn ask(&mut self, so_far: &str, part: &str, is_last: bool) -> Result<String, NoSummary> {
         let text = question(so_far, part, is_last);
         let messages = [Message::User(vec![Part::Text(text)])];
-        let request = Request { model: self.model, system: SYSTEM, messages: &messages, tools: &[] };
+        let request = Request {
+            model: self.model,
+            thinking: self.thinking,
+            system: SYSTEM,
+            messages: &messages,
+            tools: &[],
+        };
         let reply = self.provider.complete(&request, self.cancel, self.listener).map_err(no_summary)?;
         if let Some(usage) = reply.usage {
             self.spent.add(usage);
@@ -183,6 +192,7 @@ mod tests {
         let summarizer = Summarizer {
             provider: fake,
             model: "m",
+            thinking: None,
             bytes,
             cancel: &source.token(),
             listener: &mut Deaf,
