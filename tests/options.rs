@@ -266,6 +266,22 @@ fn an_endpoint_that_is_not_there_makes_a_warning_and_the_known_models() {
     client.finish();
 }
 
+/// Only here a test waits for as long as Bob does: the five seconds are what it is about.
+#[test]
+fn an_endpoint_that_says_nothing_is_not_waited_for_for_ever() {
+    let server = ModelServer::start();
+    let (answer, hold) = Answer::json(200, &json!({})).hold();
+    server.push(answer);
+    let mut client = Launch::new().model(&server.base_url()).start();
+    let session = client.open();
+    let listed = list(&mut client, &session);
+    assert_eq!(listed["models"], json!(["test-model"]));
+    assert!(listed["warning"].is_string(), "{listed}");
+    server.wait_closed(0);
+    drop(hold);
+    client.finish();
+}
+
 /// The request that is being answered answers all who ask meanwhile; a close lets none of them wait.
 #[test]
 fn one_request_serves_all_who_ask_and_a_close_ends_it() {

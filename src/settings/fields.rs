@@ -269,6 +269,7 @@ mod tests {
             ("2048", Thinking::Budget(2048)),
         ] {
             assert_eq!(thinking(setting(text)), Ok(level));
+            assert_eq!(level.to_string(), text.to_ascii_lowercase());
         }
         ["warm", "NaN", "inf", "-1"].iter().for_each(|text| refused(text, temperature));
         ["many", "-7", "1.5", "1e3", "00"].iter().for_each(|text| refused(text, max_tokens));
