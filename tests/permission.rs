@@ -375,6 +375,73 @@ fn rules_see_where_a_path_ends_and_the_users_word_counts_outside_too() {
 }
 
 #[test]
+fn a_path_fits_however_the_rule_spells_it() {
+    let mut scene = Scene::new();
+    scene.client.permission(Permission::Select("reject"));
+    let named = tempfile::tempdir().unwrap();
+    let link = named.path().join("project");
+    std::os::unix::fs::symlink(scene.client.cwd(), &link).unwrap();
+    let cwd = scene.client.cwd().canonicalize().unwrap();
+    let home = scene.client.home().canonicalize().unwrap();
+    scene.write("secrets/a", "a");
+    write_file(&home, "notes/a", "a");
+    let (inside, outside) = ("secrets/a", "~/notes/a");
+    let of = |glob: &str, action: &str| json!([{"tool": "read_file", "match": glob, "action": action}]);
+    let absolute = format!("{}/secrets/*", cwd.display());
+    let wild = format!("{}/*/a", cwd.parent().unwrap().display());
+    let below_home = format!("{}/notes/*", home.display());
+    for (glob, path) in [
+        ("secrets/*", inside),
+        ("./secrets/*", inside),
+        (&absolute, inside),
+        (&wild, inside),
+        ("~/notes/*", outside),
+        ("~/*", outside),
+        (&below_home, outside),
+    ] {
+        by_rules(&mut scene, of(glob, "deny"), "full-access", "read_file", path, Denied);
+        by_rules(&mut scene, of(glob, "ask"), "full-access", "read_file", path, Asked);
+        by_rules(&mut scene, of(glob, "allow"), "ask", "read_file", path, Runs);
+    }
+    for (glob, path) in [("secrets/*", outside), ("~/secrets/*", inside), ("~", outside), ("./", inside)] {
+        by_rules(&mut scene, of(glob, "deny"), "full-access", "read_file", path, Runs);
+    }
+    // Of the place where the project lies only a rule that forbids may speak without beginning at the root.
+    let around = format!("*{}/secrets/*", cwd.file_name().unwrap().to_str().unwrap());
+    by_rules(&mut scene, of(&around, "deny"), "full-access", "read_file", inside, Denied);
+    by_rules(&mut scene, of(&around, "allow"), "ask", "read_file", inside, Asked);
+    // As the editor calls the project, through a link.
+    let through_link = format!("{}/secrets/*", link.display());
+    write_file(
+        &home,
+        ".bob/config.json",
+        json!({"mode": "full-access", "permissions": of(&through_link, "deny")}).to_string(),
+    );
+    scene.session = scene.client.new_session(&link);
+    assert_eq!(decided(&scene.run("read_file", json!({"path": inside}))), Denied);
+    scene.finish();
+}
+
+#[test]
+fn a_rule_for_a_tool_that_there_is_not_is_warned_of() {
+    let rules = ["Bash", "bsh", "bash", "read_file", "mcp_git_log", "B*", "b?sh", "a\nb"];
+    let rules: Vec<_> = rules.iter().map(|tool| json!({"tool": tool, "action": "deny"})).collect();
+    let mut scene = Scene::configured(&json!({ "permissions": rules }));
+    scene.client.finish();
+    let stderr = scene.client.wait_stderr();
+    let warnings: Vec<_> = stderr.lines().filter(|line| line.contains("there is no tool")).collect();
+    let tools = "bash, read_file, write_file, edit_file";
+    assert_eq!(warnings.len(), 3, "{stderr}");
+    for (warning, tool) in warnings.iter().zip(["`Bash`", "`bsh`", "`a⏎b`"]) {
+        assert!(
+            warning.starts_with("warning: permissions: ") || warning.starts_with("warn: permissions: "),
+            "{warning}"
+        );
+        assert!(warning.contains(tool) && warning.contains(tools), "{warning}");
+    }
+}
+
+#[test]
 fn an_ask_rule_outlasts_allow_always_and_reject_always_an_allow_rule() {
     let rules = json!([{"tool": "bash", "match": "touch *", "action": "ask"}, {"tool": "bash", "match": "echo *", "action": "allow"}]);
     let mut scene = Scene::configured(&json!({ "permissions": rules }));

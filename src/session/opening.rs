@@ -4,7 +4,7 @@ use crate::process;
 use crate::session::catalog::Catalog;
 use crate::session::conversation::{self, Conversation};
 use crate::session::instructions::{self, Surroundings};
-use crate::session::permission::Permissions;
+use crate::session::permission::{self, Permissions};
 use crate::session::usage::Window;
 use crate::session::{ClientCapabilities, Context, LOGIN_NAME, OpenParams, Opening, Session};
 use crate::settings;
@@ -95,6 +95,7 @@ fn settings_for(cwd: &Path, context: &Context) -> Result<SessionSettings, RpcErr
         })?
         .with_flags(context.flags);
     config.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+    permission::warnings(&config.session.rules).iter().for_each(|warning| log::warn!("{warning}"));
     Ok(config.session)
 }
 

@@ -1,12 +1,14 @@
 //! Whether a call may run: the floor, the user's rules, the mode, what was answered "always".
 use crate::settings::config::{Mode, Rule, RuleAction};
-use crate::text::glob_matches;
-use crate::tools::{Access, Workspace, shell_line};
+use crate::text::{clean, glob_matches};
+use crate::tools::{self, Access, Workspace, paths, shell_line};
 use crate::wire::acp::PermissionOption;
 use crate::wire::outbox::Answer;
 use crate::wire::params::clear_members;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::path::Path;
 
 /// What decides for a session.
 #[derive(Debug)]
@@ -94,10 +96,38 @@ fn fits(rule: &Rule, tool: &str, access: &Access, workspace: &Workspace) -> bool
         Access::Free => false,
         Access::Command(command) => glob_matches(glob, command),
         Access::File { path, .. } => {
+            let glob = path_glob(glob, workspace);
             let inside = workspace.roots.first().and_then(|cwd| path.strip_prefix(cwd).ok());
-            glob_matches(glob, &inside.unwrap_or(path).to_string_lossy())
+            // Where a project lies widens no `allow` that is written for what is in it.
+            let is_absolute = glob.starts_with('/') || rule.action != RuleAction::Allow;
+            glob_matches(&glob, &inside.unwrap_or(path).to_string_lossy())
+                || is_absolute && glob_matches(&glob, &path.to_string_lossy())
         }
     }
+}
+
+/// A path's glob in the spelling that paths are compared in: relative to `cwd` inside it, absolute outside.
+fn path_glob<'a>(glob: &'a str, workspace: &Workspace) -> Cow<'a, str> {
+    if let (Some(rest), Some(home)) = (glob.strip_prefix("~/"), &workspace.home) {
+        let home = paths::resolve(home).unwrap_or_else(|_| home.clone());
+        return format!("{}/{rest}", home.display()).into();
+    }
+    let below = |folder: &Path| glob.strip_prefix(folder.to_str()?)?.strip_prefix('/');
+    let inside = below(&workspace.cwd).or_else(|| below(workspace.roots.first()?));
+    let glob = inside.unwrap_or(glob);
+    glob.strip_prefix("./").unwrap_or(glob).into()
+}
+
+/// A line for the log of each rule that fits nothing, since it names a tool that there is not.
+pub fn warnings(rules: &[Rule]) -> Vec<String> {
+    let is_known =
+        |tool: &str| tool.contains(['*', '?']) || tool.starts_with("mcp_") || tools::NAMES.contains(&tool);
+    let unknown = rules.iter().filter(|rule| !is_known(&rule.tool));
+    let warning = |rule: &Rule| {
+        let (tool, known) = (clean(&rule.tool), tools::NAMES.join(", "));
+        format!("permissions: there is no tool `{tool}`, so its rule fits nothing; the tools are {known}")
+    };
+    unknown.map(warning).collect()
 }
 
 /// The option of a `selected` outcome. Read member by member, since serde takes a list for a struct too.
