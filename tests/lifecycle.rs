@@ -606,7 +606,7 @@ fn a_session_that_panics_frees_itself_and_answers() {
         origin: Origin::New { named: false },
     };
     let opening = Work::Open(opening);
-    let reply = outbox.open(id.clone(), AtDeadline::Error);
+    let reply = outbox.open(id.clone(), "m", AtDeadline::Error);
     let session = SessionId::parse("s").expect("a good id");
     let busy = Busy::new(session, Gate::new(false), false, Item::new(opening, reply));
     let panicked = std::thread::scope(|scope| {

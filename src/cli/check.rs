@@ -111,7 +111,7 @@ impl<W: Write> Check<'_, W> {
 
     fn unusable(&mut self, error: &LlmError) -> ExitCode {
         match error {
-            LlmError::Missing { provider, missing } => {
+            LlmError::Missing { provider, missing, .. } => {
                 for name in missing {
                     let variable = format!("{provider}_{}", name.to_ascii_uppercase());
                     self.row(name, &format!("missing ({variable} in the environment or .env)"));

@@ -128,6 +128,7 @@ impl Client {
             let (request, body) = (with_headers(agent.post(&post.url), &post.headers), post.body.clone());
             move || request.send(body.as_slice())
         };
+        log::debug!("model: POST {}, {} bytes", plain_url(&post.url), post.body.len());
         let answer = self.exchange(&post.url, call, None, cancel)?;
         if answer.is_redirect() { Err(answer.not_followed("correct the base URL")) } else { Ok(answer) }
     }
@@ -151,6 +152,7 @@ impl Client {
                 let request = if is_home { with_headers(request, &get.credentials) } else { request };
                 move || request.call()
             };
+            log::debug!("model: GET {}", plain_url(&url));
             let answer = self.exchange(&url, call, Some(get.within), cancel)?;
             if !is_home {
                 self.line = None;
@@ -233,12 +235,16 @@ impl Client {
                 HttpError::Unusable(format!("{setting}: failed to read `{}`: {why}", path.display()))
             };
             let pem = std::fs::read(&path).map_err(|error| unusable(error.to_string()))?;
+            let before = certificates.len();
             for item in parse_pem(&pem) {
                 if let PemItem::Certificate(certificate) =
                     item.map_err(|error| unusable(error.to_string()))?
                 {
                     certificates.push(certificate);
                 }
+            }
+            if certificates.len() == before {
+                return Err(unusable("there is no certificate in it (PEM)".into()));
             }
         }
         Ok(certificates)
@@ -270,7 +276,9 @@ fn exchange(
         shut.store(true, Relaxed);
         agent.shutdown();
     });
+    let sent = Instant::now();
     let answer = on_helper(call, cancel).map_err(|error| refusal(error, url, net, cancel))?;
+    log::debug!("model: answer {} after {:.1?}", answer.status().as_u16(), sent.elapsed());
     if cancel.is_cancelled() {
         return Err(Refusal::Other(HttpError::Cancelled));
     }

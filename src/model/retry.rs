@@ -79,6 +79,7 @@ pub(super) fn until_whole(
         let Some(wait) = backoff.wait(retry, made) else {
             return Err(Broken { why: Why::Failed(failure), partial });
         };
+        log::debug!("model: try {made} failed, the next in {wait:.1?}: {}", failure.message);
         if watched.listener.pause(&failure.message, wait).is_err() {
             return Err(cancelled(partial));
         }

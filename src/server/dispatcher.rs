@@ -103,7 +103,7 @@ impl Dispatcher {
                     log::info!("[acp] an answer to {}, which is no open request of ours", clean(&id));
                 }
             }
-            Incoming::Bad { id, error } => match id.and_then(|id| self.open(id, AtDeadline::Error)) {
+            Incoming::Bad { id, error } => match id.and_then(|id| self.open(id, "?", AtDeadline::Error)) {
                 Some(reply) => reply.err(&error),
                 None => self.server.context.outbox.reply_to_nobody(&error),
             },
@@ -124,8 +124,8 @@ impl Dispatcher {
         self.aliases.get(id).unwrap_or(id).clone()
     }
 
-    fn open(&self, id: Id, at_deadline: AtDeadline) -> Option<Reply> {
-        self.server.context.outbox.open(id, at_deadline)
+    fn open(&self, id: Id, method: &str, at_deadline: AtDeadline) -> Option<Reply> {
+        self.server.context.outbox.open(id, method, at_deadline)
     }
 
     fn request(&mut self, id: &Id, method: &str, request: Result<Request, RpcError>) {
@@ -133,7 +133,8 @@ impl Dispatcher {
             Ok(Request::Prompt(..)) => AtDeadline::Cancelled,
             _ => AtDeadline::Error,
         };
-        let Some(reply) = self.open(id.clone(), at_deadline) else {
+        log::debug!("[acp] {} {}", clean(method), clean(&id.to_string()));
+        let Some(reply) = self.open(id.clone(), method, at_deadline) else {
             let error = RpcError::invalid_request("Invalid request: a request with this id is still open");
             return self
                 .server

@@ -257,7 +257,7 @@ fn prompt(raw: Option<&RawValue>) -> Result<Request, ParamError> {
     let [id, blocks] = params(raw, ["sessionId", "prompt"])?;
     let id = check_session_id(id)?;
     let blocks = array("prompt", required("prompt", blocks)?)?;
-    let prompt = Prompt::check(blocks).map_err(|error| ParamError::new(error.field, error.message))?;
+    let prompt = Prompt::check(blocks).map_err(|error| ParamError::new(error.field, error.why))?;
     Ok(Request::Prompt(id, prompt))
 }
 

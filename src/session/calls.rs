@@ -103,7 +103,9 @@ fn carry_out(
     announced: &Announced<'_>,
 ) -> Result<Outcome, Cancelled> {
     // Decided before the plan's own failure is told: that may be of a file that a rule denies.
-    let asks = match session.permissions.decide(&call.name, &plan.access, &session.workspace) {
+    let decision = session.permissions.decide(&call.name, &plan.access, &session.workspace);
+    log_decision(session, call, &decision);
+    let asks = match decision {
         Decision::Deny(why) => return Ok(Outcome::failed(why)),
         Decision::Ask => true,
         Decision::Allow => false,
@@ -120,6 +122,21 @@ fn carry_out(
     }
     speaker.cancel.check()?;
     Ok(announced.run(action, &mut session.workspace))
+}
+
+/// Not what it is about: that is the client's to show.
+fn log_decision(session: &Session, call: &Call, decision: &Decision) {
+    let (id, tool) = (&session.id, clean(&call.name));
+    match decision {
+        Decision::Allow => log::debug!("session {id}: {tool} runs unasked"),
+        Decision::Ask => log::debug!("session {id}: {tool} is asked about"),
+        Decision::Deny(why) if why == REJECTED => {
+            log::info!(
+                "[acp] session {id}: {tool} not asked about: \u{201c}Always reject\u{201d} was the answer before"
+            );
+        }
+        Decision::Deny(why) => log::debug!("session {id}: {tool} {why}"),
+    }
 }
 
 /// A call the client knows of. Its end is told, also when its turn panics.

@@ -50,6 +50,8 @@ pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Open
     let conversation = conversation::begin(id, opening, &settings, resolved.config.model(), context)?;
     context.calls.lift(conversation.history.highest_call());
     let Conversation { id, store, history, is_old } = conversation;
+    let (mode, rules, described) = (settings.mode.id(), settings.rules.len(), resolved.config.to_string());
+    log::debug!("session {id}: mode {mode}, {rules} rule(s), model {}", clean(&described));
     let hidden = if settings.pass_keys { Vec::new() } else { resolved.hidden_variables };
     let workspace = workspace(params, roots, hidden, &settings, context);
     let tools = tools::built_in();

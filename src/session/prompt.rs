@@ -28,13 +28,13 @@ pub struct Prompt {
 pub struct BlockError {
     /// The member at fault: `prompt[2].data`.
     pub field: String,
-    /// One line, beginning with the field.
-    pub message: String,
+    /// What is wrong with it, as the rest of a sentence.
+    pub why: String,
 }
 
 impl fmt::Display for BlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        write!(f, "{} {}", self.field, self.why)
     }
 }
 
@@ -189,7 +189,7 @@ impl Field {
     }
 
     fn error(&self, why: impl fmt::Display) -> BlockError {
-        BlockError { field: self.0.clone(), message: format!("{} {why}", self.0) }
+        BlockError { field: self.0.clone(), why: why.to_string() }
     }
 
     fn parse<'a, T: Deserialize<'a>>(&self, raw: &'a RawValue, otherwise: &str) -> Result<T, BlockError> {
@@ -244,7 +244,7 @@ mod tests {
     fn refused(block: &Value, field: &str) {
         let error = prompt(&json!([{"type": "text", "text": "a"}, block])).unwrap_err();
         assert_eq!(error.field, format!("prompt[1]{field}"), "{error}");
-        assert!(error.message.starts_with(&error.field), "{error}");
+        assert!(!error.why.contains("prompt["), "the field is named once: {error}");
     }
 
     #[test]
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn an_empty_prompt_is_refused() {
         let error = prompt(&json!([])).unwrap_err();
-        assert_eq!((error.field.as_str(), error.message.as_str()), ("prompt", "prompt is empty"));
+        assert_eq!((error.field.as_str(), error.why.as_str()), ("prompt", "is empty"));
     }
 
     #[test]

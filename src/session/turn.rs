@@ -49,7 +49,7 @@ pub fn take_turn(
         Err(Ended::Failed(failure)) => speaker.message(&notice(failure)),
         _ => {}
     }
-    turn.close(session);
+    turn.close(session, matches!(end, Err(Ended::Failed(_))));
     let stop_reason = match end {
         // A cancel wins over what it broke, and over an end that came while the last words waited for room.
         _ if speaker.cancel.is_cancelled() => StopReason::Cancelled,
@@ -273,7 +273,7 @@ impl Turn<'_> {
     }
 
     /// A question that got no answer at all is taken back.
-    fn close(&self, session: &mut Session) {
+    fn close(&self, session: &mut Session, failed: bool) {
         session.history.take_back_question();
         session.save();
         self.speaker.update(&Update::SessionInfoUpdate {
@@ -282,7 +282,8 @@ impl Turn<'_> {
         });
         let Tally { commands, file_operations, skills } = &self.tally;
         log::info!(
-            "[acp] turn done: {commands} command(s) · {file_operations} file op(s) · {skills} skill(s)"
+            "[acp] turn done: {commands} command(s) · {file_operations} file op(s) · {skills} skill(s){}",
+            if failed { " · failed" } else { "" }
         );
     }
 }

@@ -32,6 +32,8 @@ pub enum LlmError {
         provider: String,
         /// Those missing and no others, of `api_key`, `base_url`, `model`, in this order (`data.missing`).
         missing: Vec<&'static str>,
+        /// Where there is a base URL that does not count, for the key comes from elsewhere.
+        unborrowed: Option<String>,
     },
     /// Something is there but can't be used (`-32603`). Names the setting and where it is, never a value.
     Broken(String),
@@ -40,9 +42,13 @@ pub enum LlmError {
 impl fmt::Display for LlmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing { provider, missing } => {
+            Self::Missing { provider, missing, unborrowed } => {
                 let missing = missing.join(", ");
-                write!(f, "No usable model configuration for provider {provider}: missing {missing}")
+                write!(f, "No usable model configuration for provider {provider}: missing {missing}")?;
+                match unborrowed {
+                    Some(place) => write!(f, " (the base_url in {place} counts only with a key from there)"),
+                    None => Ok(()),
+                }
             }
             Self::Broken(why) => write!(f, "LLM configuration error: {why}"),
         }
@@ -54,7 +60,7 @@ impl std::error::Error for LlmError {}
 impl LlmError {
     /// It with what to do about it: `login` says how to log in, in the imperative and without a full stop.
     pub fn with_login(&self, login: &str) -> String {
-        let Self::Missing { provider, missing } = self else { return self.to_string() };
+        let Self::Missing { provider, missing, .. } = self else { return self.to_string() };
         let variables: Vec<String> =
             missing.iter().map(|name| format!("{provider}_{}", name.to_ascii_uppercase())).collect();
         format!(
@@ -101,6 +107,18 @@ impl ModelConfig {
         match self {
             Self::Demo { .. } => None,
             Self::Endpoint(endpoint) => endpoint.thinking,
+        }
+    }
+}
+
+/// For the log: which model, where. No key is in it, nor can one be in a checked base URL.
+impl fmt::Display for ModelConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Demo { model, .. } => write!(f, "DEMO {model}"),
+            Self::Endpoint(Endpoint { provider, model, format, base_url, .. }) => {
+                write!(f, "{provider} {model} at {base_url} ({})", format.name())
+            }
         }
     }
 }

@@ -126,7 +126,12 @@ impl<'a> Carrier<'a> {
                 ];
                 let missing =
                     parts.into_iter().filter_map(|(name, is_there)| (!is_there).then_some(name)).collect();
-                Err(LlmError::Missing { provider: names.provider.clone(), missing })
+                let elsewhere = layers.highest(&names.base_url).filter(|_| base_url.is_none());
+                Err(LlmError::Missing {
+                    provider: names.provider.clone(),
+                    missing,
+                    unborrowed: elsewhere.map(|url| url.source.to_string()),
+                })
             }
         }
     }
@@ -285,6 +290,17 @@ mod tests {
     }
 
     #[test]
+    fn a_url_that_is_not_borrowed_is_told() {
+        let project = Folders::new().dotenv("OPENAI_BASE_URL=https://evil/v1\n");
+        let told = |variables: &[(&str, &str)]| project.resolve(variables).unwrap_err().to_string();
+        let place = project.cwd().join(".env");
+        let note =
+            format!("missing base_url, model (the base_url in {} counts only with a key", place.display());
+        assert!(told(&OPENAI[..1]).contains(&note), "{}", told(&OPENAI[..1]));
+        assert!(!told(&[]).contains("counts only") && !told(&OPENAI[..2]).contains("counts only"));
+    }
+
+    #[test]
     fn the_model_and_the_rest_merge_field_by_field() {
         let folders = Folders::new()
             .login(LOGIN)
@@ -303,7 +319,7 @@ mod tests {
     fn the_provider_comes_first_and_keys_play_no_part() {
         let folders = Folders::new().login(LOGIN);
         match folders.resolve(&[("LLM_PROVIDER", "deepseek"), ("OPENAI_API_KEY", "k")]) {
-            Err(LlmError::Missing { provider, missing }) => {
+            Err(LlmError::Missing { provider, missing, .. }) => {
                 assert_eq!(
                     (provider.as_str(), missing.as_slice()),
                     ("DEEPSEEK", &["api_key", "base_url", "model"][..])

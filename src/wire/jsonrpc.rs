@@ -125,7 +125,7 @@ impl RpcError {
 
     /// `-32602` for an id that names no session, `data.sessionId`.
     pub fn unknown_session(id: &str) -> Self {
-        Self::new(-32602, format!("Invalid params: sessionId: no session {id}; create or load one first"))
+        Self::new(-32602, format!("Invalid params: sessionId: no session {id}; open one first"))
             .with_data(serde_json::json!({ "field": "sessionId", "sessionId": id }))
     }
 

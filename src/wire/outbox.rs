@@ -1,6 +1,7 @@
 //! Everything that leaves: bounded in bytes, written by one thread. Also what is still open: one lock over lines,
 //! replies and questions makes "answer all that is open, then take no more" one step.
 use crate::cancel::CancelToken;
+use crate::text::{clean, clean_to};
 use crate::wire::acp::{PromptResponse, StopReason};
 use crate::wire::jsonrpc::{self, Id, RpcError};
 use crossbeam_channel::{Receiver, Sender, bounded, select};
@@ -15,6 +16,8 @@ use std::sync::Arc;
 const REPLIES_BOUND: usize = 8 << 20;
 /// Bytes the writer takes for one write, unless one line is longer.
 const BATCH: usize = 64 << 10;
+/// An error's message is logged up to here.
+const LOGGED_CHARACTERS: usize = 1000;
 
 /// The queue to stdout, shared by all who speak.
 #[derive(Clone)]
@@ -40,10 +43,17 @@ struct State {
     waiting: VecDeque<Waiting>,
     last_key: u64,
     /// Requests of the client without an answer yet.
-    open: HashMap<Id, AtDeadline>,
+    open: HashMap<Id, Open>,
     questions: HashMap<u64, Sender<Answer>>,
     nobody_answers: bool,
     reader_paused: bool,
+}
+
+/// A request of the client's.
+struct Open {
+    /// For the log.
+    method: Box<str>,
+    at_deadline: AtDeadline,
 }
 
 #[derive(Default, PartialEq, Clone, Copy)]
@@ -231,18 +241,19 @@ impl Outbox {
         state.questions.clear();
     }
 
-    /// Takes a request of the client's in. `None`: one with this id is still open.
-    pub fn open(&self, id: Id, at_deadline: AtDeadline) -> Option<Reply> {
+    /// Takes a request of the client's in, whose method is for the log. `None`: one with this id is still open.
+    pub fn open(&self, id: Id, method: &str, at_deadline: AtDeadline) -> Option<Reply> {
         let mut state = self.0.state.lock();
         if state.open.contains_key(&id) {
             return None;
         }
-        state.open.insert(id.clone(), at_deadline);
+        state.open.insert(id.clone(), Open { method: method.into(), at_deadline });
         Some(Reply { outbox: self.clone(), id, answered: false })
     }
 
     /// An answer to what has no usable id.
     pub fn reply_to_nobody(&self, error: &RpcError) {
+        log_error("?", None, error);
         let mut state = self.0.state.lock();
         if state.phase == Phase::Open {
             state.push(jsonrpc::failure(None, error), true);
@@ -250,24 +261,34 @@ impl Outbox {
         }
     }
 
-    fn reply(&self, id: &Id, line: String, then: Vec<String>) {
+    /// What was answered; `None`: it had been already.
+    fn reply(&self, id: &Id, line: String, then: Vec<String>) -> Option<Open> {
         let mut state = self.0.state.lock();
-        if state.open.remove(id).is_some() && state.phase == Phase::Open {
+        let open = state.open.remove(id)?;
+        if state.phase == Phase::Open {
             state.push(line, true);
             then.into_iter().for_each(|line| state.push(line, true));
             self.0.to_write.notify_one();
         }
+        Some(open)
     }
 
     /// Answers what is open and takes nothing more: no word of a turn can follow its answer.
     pub fn finish(&self) {
         let mut state = self.0.state.lock();
-        if state.phase == Phase::Open {
-            state.phase = Phase::Finishing;
-            for (id, at_deadline) in std::mem::take(&mut state.open) {
-                state.push(at_deadline.line(&id), true);
-            }
-            self.release(&mut state);
+        if state.phase != Phase::Open {
+            return;
+        }
+        state.phase = Phase::Finishing;
+        let open = std::mem::take(&mut state.open);
+        for (id, Open { at_deadline, .. }) in &open {
+            state.push(at_deadline.line(id), true);
+        }
+        self.release(&mut state);
+        drop(state);
+        for (id, Open { method, .. }) in open.iter().filter(|(_, open)| open.at_deadline == AtDeadline::Error)
+        {
+            log_error(method, Some(id), &RpcError::cancelled());
         }
     }
 
@@ -403,32 +424,45 @@ impl Reply {
     /// Answers with a result, and `then` says what may follow only that.
     pub fn ok_then(mut self, result: &impl Serialize, then: Vec<String>) {
         let line = jsonrpc::success(&self.id, result);
-        self.answer(line, then);
+        drop(self.answer(line, then));
     }
 
     /// Answers with an error.
     pub fn err(mut self, error: &RpcError) {
-        let line = jsonrpc::failure(Some(&self.id), error);
-        self.answer(line, Vec::new());
+        self.fail(error);
     }
 
     /// Answers as a request that was cancelled before it began.
     pub fn declined(mut self, how: AtDeadline) {
-        let line = how.line(&self.id);
-        self.answer(line, Vec::new());
+        match how {
+            AtDeadline::Cancelled => drop(self.answer(how.line(&self.id), Vec::new())),
+            AtDeadline::Error => self.fail(&RpcError::cancelled()),
+        }
     }
 
-    fn answer(&mut self, line: String, then: Vec<String>) {
-        self.answered = true;
-        self.outbox.reply(&self.id, line, then);
+    fn fail(&mut self, error: &RpcError) {
+        if let Some(open) = self.answer(jsonrpc::failure(Some(&self.id), error), Vec::new()) {
+            log_error(&open.method, Some(&self.id), error);
+        }
     }
+
+    fn answer(&mut self, line: String, then: Vec<String>) -> Option<Open> {
+        self.answered = true;
+        self.outbox.reply(&self.id, line, then)
+    }
+}
+
+/// Many clients show little of an error; the log has each that was answered.
+fn log_error(method: &str, id: Option<&Id>, error: &RpcError) {
+    let id = id.map_or_else(|| "null".to_owned(), Id::to_string);
+    let message = clean_to(&error.message, LOGGED_CHARACTERS);
+    log::info!("[acp] {} {}: {} {message}", clean(method), clean(&id), error.code);
 }
 
 impl Drop for Reply {
     fn drop(&mut self) {
         if !self.answered {
-            let error = RpcError::internal("Internal error: the request was dropped");
-            self.answer(jsonrpc::failure(Some(&self.id), &error), Vec::new());
+            self.fail(&RpcError::internal("Internal error: the request was dropped"));
         }
     }
 }
@@ -452,8 +486,8 @@ mod tests {
     #[test]
     fn a_dropped_reply_answers_itself_once() {
         let outbox = Outbox::new(1000);
-        drop(outbox.open(id(1), AtDeadline::Error).unwrap());
-        outbox.open(id(2), AtDeadline::Error).unwrap().ok(&());
+        drop(outbox.open(id(1), "m", AtDeadline::Error).unwrap());
+        outbox.open(id(2), "m", AtDeadline::Error).unwrap().ok(&());
         let lines = written(&outbox);
         assert_eq!(lines.matches("-32603").count(), 1, "{lines}");
         assert!(lines.ends_with("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":null}\n"), "{lines}");
@@ -462,19 +496,19 @@ mod tests {
     #[test]
     fn an_id_in_flight_is_not_taken_twice_but_again_later() {
         let outbox = Outbox::new(1000);
-        let reply = outbox.open(id(1), AtDeadline::Error).unwrap();
-        assert!(outbox.open(id(1), AtDeadline::Error).is_none());
-        assert!(outbox.open(Id::Text("1".into()), AtDeadline::Error).is_some());
+        let reply = outbox.open(id(1), "m", AtDeadline::Error).unwrap();
+        assert!(outbox.open(id(1), "m", AtDeadline::Error).is_none());
+        assert!(outbox.open(Id::Text("1".into()), "m", AtDeadline::Error).is_some());
         reply.ok(&());
-        assert!(outbox.open(id(1), AtDeadline::Error).is_some());
+        assert!(outbox.open(id(1), "m", AtDeadline::Error).is_some());
     }
 
     #[test]
     fn a_reply_that_was_given_leaves_the_next_request_of_its_id_alone() {
         let outbox = Outbox::new(1000);
-        let mut first = outbox.open(id(1), AtDeadline::Error).unwrap();
-        first.answer(jsonrpc::success(&id(1), &1), Vec::new());
-        let second = outbox.open(id(1), AtDeadline::Error).unwrap();
+        let mut first = outbox.open(id(1), "m", AtDeadline::Error).unwrap();
+        drop(first.answer(jsonrpc::success(&id(1), &1), Vec::new()));
+        let second = outbox.open(id(1), "m", AtDeadline::Error).unwrap();
         drop(first);
         second.ok(&2);
         let lines = written(&outbox);
@@ -484,7 +518,7 @@ mod tests {
     #[test]
     fn what_is_open_at_the_deadline_is_answered_and_nothing_follows() {
         let outbox = Outbox::new(1000);
-        let prompt = outbox.open(id(1), AtDeadline::Cancelled).unwrap();
+        let prompt = outbox.open(id(1), "m", AtDeadline::Cancelled).unwrap();
         let lines = written(&outbox);
         assert_eq!(lines, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"stopReason\":\"cancelled\"}}\n");
         prompt.ok(&());
