@@ -97,7 +97,12 @@ impl Trouble {
             Self::Damaged => (None, "the reply came damaged: a piece of it can't be read".into()),
             Self::CutOff => (None, "the reply was cut off: the connection ended before it was whole".into()),
             Self::Empty => (None, "the model gave an empty answer".into()),
-            Self::NoReply(what) => (None, format!("the endpoint's answer is no model reply: {what}")),
+            Self::NoReply(what) => (
+                None,
+                format!(
+                    "the endpoint's answer is no model reply: {what}; check the base URL (it usually ends in /v1)"
+                ),
+            ),
             Self::TooLarge(limit) => (None, format!("the reply is too large: more than {limit}")),
             Self::Unusable(what) => (None, what),
         };

@@ -178,7 +178,9 @@ fn hear_whole(assembly: &mut dyn Assembly, body: &[u8], ear: &mut Ear<'_>) -> Re
         Err(Bad::Syntax(_)) => {}
         Err(too_many) => return Err(too_many.into()),
     }
-    Err(Trouble::NoReply(text::clean_to(&words_of_page(&text), 200).into_owned()))
+    let words = Some(words_of_page(&text)).filter(|title| !title.is_empty());
+    let words = text::one_line(words.as_deref().unwrap_or(&text));
+    Err(Trouble::NoReply(text::clean_to(&words, 200).into_owned()))
 }
 
 /// An event's data as a value; `None` for a comment that is wrapped as data.

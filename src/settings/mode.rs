@@ -1,11 +1,11 @@
 //! What may be done without asking: modes and the user's rules.
-use serde::Deserialize;
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::str::FromStr;
 
 /// What may be done without asking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// `ask`: every command, read and write is asked about.
     Ask,
@@ -44,6 +44,28 @@ impl FromStr for Mode {
 
     fn from_str(id: &str) -> Result<Self, UnknownMode> {
         Self::ALL.into_iter().find(|mode| mode.id() == id).ok_or(UnknownMode)
+    }
+}
+
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(ModeVisitor)
+    }
+}
+
+/// A visitor, since serde's own does not say which words there are to one who wrote no word.
+struct ModeVisitor;
+
+impl Visitor<'_> for ModeVisitor {
+    type Value = Mode;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = Mode::ALL.map(|mode| format!("`{}`", mode.id()));
+        write!(f, "one of {}", known.join(", "))
+    }
+
+    fn visit_str<E: de::Error>(self, id: &str) -> Result<Mode, E> {
+        id.parse().map_err(|UnknownMode| E::invalid_value(Unexpected::Str(id), &self))
     }
 }
 

@@ -378,8 +378,9 @@ mod tests {
         for (text, place, word) in [
             ("", "1:1", "EOF"),
             ("{\n  // why\n}", "2:3", "key"),
-            ("{\n  \"mode\": \"yolo\"\n}", "2:16", "`ask` or `full-access`"),
-            ("{\n  \"mode\": \"plan\"\n}", "2:16", "`ask` or `full-access`"),
+            ("{\n  \"mode\": \"yolo\"\n}", "2:16", "one of `ask`, "),
+            ("{\n  \"mode\": \"\"\n}", "2:12", "one of `ask`, "),
+            ("{\n  \"mode\": 3\n}", "2:11", "one of `ask`, "),
             ("{\"turns\": {\"maxModelCalls\": 0\n}}", "1:29", "nonzero"),
             ("{\"turns\": {\"maxModelCalls\": -1\n}}", "1:30", "-1"),
             ("{\"turns\": true\n}", "1:14", "an object"),

@@ -4,7 +4,7 @@ use super::paths::Planned;
 use super::shell_line::LONGEST_LINE;
 use super::{Access, Action, Kind, Outcome, Plan, Run, Tool, Workspace};
 use crate::model::ToolSpec;
-use crate::process::{End, Finished, Left, ShellCommand, Sink, signal_name};
+use crate::process::{self, End, Finished, Left, ShellCommand, Sink, signal_name};
 use serde_json::{Map, Value, json};
 use std::io;
 use std::time::{Duration, Instant};
@@ -184,7 +184,7 @@ fn with_lines(mut output: String, lines: [Option<String>; 2]) -> String {
 
 fn cannot_run(error: &io::Error, workspace: &Workspace) -> String {
     if workspace.cwd.is_dir() {
-        format!("the command could not be run: {error}")
+        format!("the command could not be run: {}: {error}", process::shell().path.display())
     } else {
         format!("the command could not be run: `{}` is no directory any more", workspace.cwd.display())
     }
@@ -346,7 +346,12 @@ mod tests {
             outcome.failed && outcome.output.contains("`/no/such/folder` is no directory"),
             "{outcome:?}"
         );
-        assert!(simple("echo \0").failed);
+        let unusable = simple("echo \0");
+        let shell = process::shell().path.display().to_string();
+        assert!(
+            unusable.failed && unusable.output.contains(&shell),
+            "it says what could not be started: {unusable:?}"
+        );
     }
 
     #[test]

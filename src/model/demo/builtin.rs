@@ -52,7 +52,9 @@ fn begin(prompt: &str) -> ScriptedReply {
 
 /// What is said, or done, about a tool's result.
 fn after(result: &ToolResult, prompt: &str) -> ScriptedReply {
-    let first = clean(result.output.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing"));
+    let first = result.output.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+    let first = first.trim().replace('\t', " "); // `read_file` has one behind each number
+    let first = clean(&first);
     if result.failed {
         return say(&format!(
             "`{}` did not work out: {first}\n\nA real model would now try something else; this demo stops here.\n",

@@ -94,6 +94,8 @@ fn it_edits_what_it_has_read() {
 fn it_says_what_came_of_a_call() {
     let (reply, _) = call(&mut demo(None), &[user("list"), result("bash", "a\nb\n", false)]);
     assert!(reply.unwrap().message.text.starts_with("`bash` gave 2 lines"));
+    let (reply, _) = call(&mut demo(None), &[user("read a"), result("read_file", "     1\thello\n", false)]);
+    assert!(reply.unwrap().message.text.contains("> 1 hello\n"), "a tab is shown as a blank");
     let (reply, _) = call(&mut demo(None), &[user("list"), result("bash", "denied", true)]);
     assert!(reply.unwrap().message.text.contains("did not work out: denied"));
 }

@@ -584,6 +584,35 @@ fn no_proxy_names_who_is_asked_directly() {
 }
 
 #[test]
+fn an_address_that_speaks_no_tls_is_told_and_not_tried_again() {
+    let server = Server::start();
+    let base_url = server.base_url().replace("http:", "https:");
+    let mut provider = provider_with(&base_url, &net(), &Environment::default());
+    let outcome = call(&mut provider, || server.accept().send("HTTP/1.1 400 Bad Request\r\n\r\n"));
+    assert!(
+        outcome.failure().message.ends_with("is this an http:// address?"),
+        "{}",
+        outcome.failure().message
+    );
+    assert_eq!(outcome.pauses(), []);
+}
+
+#[test]
+fn a_file_of_certificates_without_one_is_told() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for variable in [None, Some("SSL_CERT_FILE")] {
+        let ca_file = variable.is_none().then(|| file.path().to_owned());
+        let path = file.path().to_str().unwrap();
+        let environment = variable.into_iter().map(|name| (name, path)).collect();
+        let mut provider = provider_with("https://127.0.0.1:1/v1", &Net { ca_file, ..net() }, &environment);
+        let outcome = call(&mut provider, || ());
+        let message = &outcome.failure().message;
+        assert!(message.starts_with(variable.unwrap_or("net.caFile")), "{message}");
+        assert!(message.contains(path) && message.contains("no certificate in it"), "{message}");
+    }
+}
+
+#[test]
 fn settings_that_can_t_work_are_told_and_not_tried() {
     let socks: Environment = [("ALL_PROXY", "socks5://127.0.0.1:1")].into_iter().collect();
     let missing: Environment = [("SSL_CERT_FILE", "/nonexistent/ca.pem")].into_iter().collect();

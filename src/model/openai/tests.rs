@@ -124,6 +124,13 @@ fn errors_in_a_stream_are_heard_in_every_dress() {
 fn what_is_no_reply_is_called_by_its_name() {
     let page = b"<html><title>Sign in to the airport</title></html>".as_slice();
     assert_eq!(decode([page]).0, Err(Trouble::NoReply("Sign in to the airport".into())));
+    let untitled = "<!doctype html>\n<p>It works!</p>\n".as_bytes();
+    let trouble = decode([untitled]).0.unwrap_err();
+    let message = trouble.into_failure(None).message;
+    assert!(
+        message.contains("no model reply: <!doctype html> <p>It works!</p>; check the base URL"),
+        "{message}"
+    );
     assert_eq!(decode([b"{\"choices\":[{".as_slice()]).0, Err(Trouble::CutOff));
 }
 
