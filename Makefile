@@ -9,10 +9,10 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 build: ## build the debug binary
-	@$(CARGO) build --quiet
+	@$(CARGO) build
 
 release: ## build the release binary
-	@$(CARGO) build --quiet --release
+	@$(CARGO) build --release
 
 demo: build ## hold one conversation with the demo model and show what is said on the wire
 	@BOB='$(BOB)' sh tests/smoke/show tests/smoke/demo_tool.sh
