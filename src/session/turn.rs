@@ -46,10 +46,12 @@ pub fn take_turn(
     let end = turn.run(session, prompt);
     match &end {
         Ok(_) if !turn.said_something => speaker.message("[no reply]"), // an editor waits for ever for a first word
-        Err(Ended::Failed(failure)) => speaker.message(&notice(failure)),
+        Err(Ended::Failed(failure) | Ended::TooLong(failure)) if !speaker.cancel.is_cancelled() => {
+            speaker.message(&notice(failure));
+        }
         _ => {}
     }
-    turn.close(session, matches!(end, Err(Ended::Failed(_))));
+    turn.close(session, matches!(end, Err(Ended::Failed(_) | Ended::TooLong(_))));
     let stop_reason = match end {
         // A cancel wins over what it broke, and over an end that came while the last words waited for room.
         _ if speaker.cancel.is_cancelled() => StopReason::Cancelled,

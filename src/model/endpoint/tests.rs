@@ -589,11 +589,7 @@ fn an_address_that_speaks_no_tls_is_told_and_not_tried_again() {
     let base_url = server.base_url().replace("http:", "https:");
     let mut provider = provider_with(&base_url, &net(), &Environment::default());
     let outcome = call(&mut provider, || server.accept().send("HTTP/1.1 400 Bad Request\r\n\r\n"));
-    assert!(
-        outcome.failure().message.ends_with("is this an http:// address?"),
-        "{}",
-        outcome.failure().message
-    );
+    assert!(outcome.failure().message.ends_with("is this an http address?"), "{}", outcome.failure().message);
     assert_eq!(outcome.pauses(), []);
 }
 
