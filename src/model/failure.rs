@@ -64,6 +64,15 @@ pub(super) enum Retry {
     Once,
 }
 
+impl From<json::Bad> for Trouble {
+    fn from(bad: json::Bad) -> Self {
+        match bad {
+            json::Bad::TooMany => Self::TooLarge("131,072 JSON values"),
+            json::Bad::Syntax(_) => Self::Damaged,
+        }
+    }
+}
+
 impl Trouble {
     /// When another try may help.
     pub(super) fn retry(&self) -> Retry {

@@ -1,5 +1,4 @@
 //! JSON from outside at a bounded cost: a value in memory takes up to ninety times its text.
-use crate::model::failure::Trouble;
 use serde_json::Value;
 
 /// Values (members and elements) that are built of one event, and that are kept of one reply. The largest events restate
@@ -22,15 +21,6 @@ pub(super) enum Bad {
     Syntax(serde_json::Error),
 }
 
-impl From<Bad> for Trouble {
-    fn from(bad: Bad) -> Self {
-        match bad {
-            Bad::TooMany => Self::TooLarge("131,072 JSON values"),
-            Bad::Syntax(_) => Self::Damaged,
-        }
-    }
-}
-
 impl Room {
     /// The value that `text` is.
     pub(super) fn parse(&mut self, text: &str) -> Result<Value, Bad> {
@@ -41,8 +31,8 @@ impl Room {
     /// A copy.
     ///
     /// # Errors
-    /// [`Trouble::TooLarge`].
-    pub(super) fn keep(&mut self, value: &Value) -> Result<Value, Trouble> {
+    /// [`Bad::TooMany`].
+    pub(super) fn keep(&mut self, value: &Value) -> Result<Value, Bad> {
         self.take(size(value)).ok_or(Bad::TooMany)?;
         Ok(value.clone())
     }

@@ -1,7 +1,6 @@
 //! The settings as they hold: `config.json` resolved with its defaults, the flags over it.
 //!
 //! The user's own file first; of a project's only what narrows it (`project.rs`).
-use super::project;
 use super::raw::{self, Raw};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -110,16 +109,6 @@ impl Default for Config {
 impl Config {
     fn resolve(raw: Raw, warnings: Vec<String>) -> Self {
         Self { process: ProcessSettings::resolve(&raw), session: SessionSettings::resolve(raw), warnings }
-    }
-
-    /// A project's own file over it, `<cwd>/.bob/config.json`, as far as a project may say. If that `.bob` is the user's
-    /// own folder its file has been read already.
-    ///
-    /// # Errors
-    /// As [`load`]'s.
-    pub fn with_project(mut self, cwd: &Path, user_folder: Option<&Path>) -> Result<Self, ConfigError> {
-        self.warnings.extend(project::lay_over(&mut self.session, cwd, user_folder)?);
-        Ok(self)
     }
 
     /// The flags over it.

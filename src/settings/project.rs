@@ -1,5 +1,5 @@
 //! A project's own `.bob/config.json`: anybody may have written it, so it can make things stricter and no looser.
-use super::config::SessionSettings;
+use super::config::{Config, SessionSettings};
 use super::mode::{Mode, RuleAction};
 use super::raw::{self, ConfigError, Raw};
 use crate::files;
@@ -24,12 +24,24 @@ const ALLOWED: [&str; 9] = [
     "turns.maxModelCalls",
 ];
 
+impl Config {
+    /// A project's own file over it, `<cwd>/.bob/config.json`, as far as a project may say; the rest is a warning each. If
+    /// that `.bob` is the user's own folder its file has been read already.
+    ///
+    /// # Errors
+    /// The file is broken, named with line and column.
+    pub fn with_project(mut self, cwd: &Path, user_folder: Option<&Path>) -> Result<Self, ConfigError> {
+        self.warnings.extend(lay_over(&mut self.session, cwd, user_folder)?);
+        Ok(self)
+    }
+}
+
 /// Lays the project's file over `session`; gives a warning for each thing it may not say.
 ///
 /// # Errors
 /// The file is broken, named with line and column. One that can't be read safely (a link that leaves the project, a
 /// pipe) is skipped with a warning instead.
-pub(super) fn lay_over(
+fn lay_over(
     session: &mut SessionSettings,
     cwd: &Path,
     user_folder: Option<&Path>,
@@ -110,7 +122,6 @@ fn stays_inside(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::config::Config;
     use std::fs;
 
     fn with_project(text: &str) -> Result<Config, String> {
