@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::net::TcpListener;
 use support::client::{Launch, Permission, Turn};
 use support::model_server::{Answer, End};
-use support::openai::{self, finish, say, stream, text, tool_call};
+use support::openai::{self, finish, say, stream, text, tool_call, usage};
 use support::scene::Scene;
 
 /// A PNG of one pixel.
@@ -542,5 +542,17 @@ fn one_session_that_has_it_all_go_wrong_leaves_the_other_alone() {
     scene.session = calm;
     assert_eq!(scene.prompt_with("still there?", [say("yes")]).text(), "yes");
     assert_eq!(roles(&scene), ["user", "assistant", "user"]);
+    scene.finish();
+}
+
+#[test]
+fn the_cost_of_a_session_is_told_where_prices_are_set() {
+    let mut scene = Scene::configured(&json!({"prices": {"test-model": {"input": 2, "output": 10}}}));
+    let costs = |turn: &Turn| -> Vec<Value> {
+        turn.of_kind("usage_update").map(|update| update["cost"].clone()).collect()
+    };
+    let reply = || stream([text("a"), finish("stop"), usage(500_000, 100_000)]);
+    assert_eq!(costs(&scene.answers([reply()])), [json!({"amount": 2.0, "currency": "USD"})]);
+    assert_eq!(costs(&scene.answers([reply()])), [json!({"amount": 4.0, "currency": "USD"})]);
     scene.finish();
 }

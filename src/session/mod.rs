@@ -40,7 +40,7 @@ use crate::settings::Environment;
 use crate::settings::config::{Flags, ProcessSettings};
 use crate::settings::llm::Thinking;
 use crate::tools::{Tool, Workspace};
-use crate::wire::acp::{ModeInfo, SessionId};
+use crate::wire::acp::{Cost, ModeInfo, SessionId};
 use crate::wire::jsonrpc::RpcError;
 use crate::wire::outbox::{Outbox, Reply};
 use std::path::PathBuf;
@@ -211,6 +211,8 @@ pub struct Session {
     pub permissions: Permissions,
     /// What `session/set_mode` last named: a mode of ours or the client's own.
     pub mode_id: String,
+    /// Of its model calls, as far as prices are set.
+    pub cost: Option<Cost>,
     /// `turns.maxModelCalls`.
     pub max_model_calls: u32,
     /// The model's context, and how full it is.

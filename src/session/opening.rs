@@ -72,6 +72,7 @@ pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Open
         tools,
         mode_id: settings.mode.id().to_string(),
         permissions: Permissions { mode: settings.mode, rules: settings.rules, always: HashMap::new() },
+        cost: None,
         max_model_calls: settings.max_model_calls,
         window: Window::new(settings.window, settings.threshold),
         keep_last_turns: settings.keep_last_turns,

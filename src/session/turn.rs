@@ -10,7 +10,7 @@ use crate::session::pause::pause;
 use crate::session::speaker::Speaker;
 use crate::session::store::{time, title_of};
 use crate::session::usage::Spent;
-use crate::session::{Prompt, Session, mentions};
+use crate::session::{Prompt, Session, mentions, usage};
 use crate::text::clean;
 use crate::tools::Workspace;
 use crate::wire::acp::{Chunk, PromptResponse, StopReason, Update};
@@ -197,11 +197,13 @@ impl Turn<'_> {
         };
         match session.provider.complete(&request, self.speaker.cancel, &mut voice) {
             Ok(reply) => {
-                if let Some(usage) = reply.usage {
-                    self.spent.add(usage);
-                    session.window.count(usage);
-                    let (used, size) = (usage.input.saturating_add(usage.output), session.window.size);
-                    self.speaker.update(&Update::UsageUpdate { used, size });
+                if let Some(count) = reply.usage {
+                    self.spent.add(count);
+                    session.window.count(count);
+                    let (used, size) = (count.input.saturating_add(count.output), session.window.size);
+                    let price = self.speaker.context.process.prices.get(&session.model);
+                    session.cost = usage::add_cost(session.cost.take(), price, count);
+                    self.speaker.update(&Update::UsageUpdate { used, size, cost: session.cost.as_ref() });
                 }
                 Ok(reply)
             }

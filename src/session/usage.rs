@@ -1,5 +1,6 @@
 //! Tokens: what a turn has cost, and how full the model's context is.
 use crate::model::{Message, Part, Request, ToolSpec, Usage};
+use crate::settings::prices::Price;
 use crate::wire::acp;
 
 /// Of a model whose window nobody told.
@@ -36,6 +37,15 @@ impl Spent {
     pub fn sum(self) -> Option<acp::Usage> {
         self.0
     }
+}
+
+/// What the session has cost with one more call of a model of this price; `None` while no price is known. Another currency
+/// begins anew.
+pub fn add_cost(so_far: Option<acp::Cost>, price: Option<&Price>, call: Usage) -> Option<acp::Cost> {
+    let Some(price) = price else { return so_far };
+    let before = so_far.filter(|cost| cost.currency == price.currency).map_or(0.0, |cost| cost.amount);
+    let amount = before + price.of(call.input, call.cached_read.unwrap_or(0), call.output);
+    Some(acp::Cost { amount, currency: price.currency.clone() })
 }
 
 /// The model's context: how much fits, and what the last call took of it.

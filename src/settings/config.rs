@@ -1,7 +1,9 @@
 //! The settings as they hold: `config.json` resolved with its defaults, the flags over it.
 //!
 //! The user's own file first; of a project's only what narrows it (`project.rs`).
+use super::prices::Price;
 use super::raw::{self, Raw};
+use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,7 +32,7 @@ pub struct Flags {
 }
 
 /// Settings of the process, read once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ProcessSettings {
     /// `sessions.enabled`: they are saved and can be loaded.
     pub save_sessions: bool,
@@ -46,6 +48,8 @@ pub struct ProcessSettings {
     pub sessions: usize,
     /// `net.*`.
     pub net: Net,
+    /// `prices`, by the model's name.
+    pub prices: BTreeMap<String, Price>,
 }
 
 /// `net.*`: how HTTP is spoken.
@@ -135,6 +139,7 @@ impl ProcessSettings {
                 first_byte: seconds(raw.net.first_byte_seconds, 120),
                 idle: seconds(raw.net.idle_seconds, 120),
             },
+            prices: raw.prices.clone().unwrap_or_default(),
         }
     }
 }
@@ -194,6 +199,7 @@ mod tests {
                     first_byte: Duration::from_secs(120),
                     idle: Duration::from_secs(120),
                 },
+                prices: BTreeMap::new(),
             };
             assert_eq!(config.process, process);
             let session = SessionSettings {

@@ -7,6 +7,7 @@ pub mod llm;
 pub mod login_file;
 pub mod mode;
 mod origins;
+pub mod prices;
 mod project;
 mod raw;
 mod resolve;

@@ -1,11 +1,13 @@
 //! `config.json` as it is written. Every key is optional; what it means is `config.rs`'s.
 use super::mode::{Mode, Rule};
+use super::prices::Price;
 use super::user_file;
 use crate::text::clean_to;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -35,7 +37,7 @@ pub(super) struct Raw {
     client: Client,
     #[serde(deserialize_with = "object")]
     pub(super) net: Net,
-    prices: Option<Map<String, Value>>,
+    pub(super) prices: Option<BTreeMap<String, Price>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -91,6 +91,9 @@ pub enum Update<'a> {
         used: u64,
         /// Tokens that fit.
         size: u64,
+        /// Of all the session's calls, if the model's prices are set.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cost: Option<&'a Cost>,
     },
     /// The mode was set.
     CurrentModeUpdate {
@@ -102,6 +105,15 @@ pub enum Update<'a> {
         /// All of them.
         config_options: &'a [ConfigOption],
     },
+}
+
+/// What a session has cost so far.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// In `currency`.
+    pub amount: f64,
+    /// ISO 4217.
+    pub currency: String,
 }
 
 /// One slash command.
