@@ -39,6 +39,8 @@ const DECLARED: &[(&str, &str)] = &[
 /// One connection, as far as it has gone.
 #[derive(Debug, Default)]
 pub struct Checker {
+    /// Bob was started with `--resume`: the past of the first session is told before its answer.
+    resumes: bool,
     is_begun: bool,
     capabilities: Value,
     /// The client's requests without an answer, oldest first.
@@ -62,6 +64,11 @@ struct Pending {
 }
 
 impl Checker {
+    /// `resumes`: Bob was started with `--resume`.
+    pub fn new(resumes: bool) -> Self {
+        Self { resumes, ..Self::default() }
+    }
+
     /// Takes note of a line the client writes.
     pub fn sent(&mut self, line: &[u8]) {
         let line = match self.is_begun {
@@ -295,7 +302,8 @@ impl Checker {
     }
 
     fn is_replayed(&self, session: &str) -> bool {
-        self.waits_for(session, &["session/load", "session/resume"])
+        let resumed = self.resumes && self.pending.iter().any(|request| request.method == "session/new");
+        resumed || self.waits_for(session, &["session/load", "session/resume"])
     }
 
     fn waits_for(&self, session: &str, methods: &[&str]) -> bool {

@@ -123,6 +123,7 @@ impl Launch {
 
     /// Starts it.
     pub fn start(mut self) -> Client {
+        let resumes = self.command.get_args().any(|argument| argument == "--resume");
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().expect("the binary under test starts");
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -134,7 +135,7 @@ impl Launch {
             ended: end_of(&child),
             child,
             may_read: Some(may_read),
-            checker: Checker::default(),
+            checker: Checker::new(resumes),
             traffic: Vec::new(),
             inbox: VecDeque::new(),
             permission: Permission::Test,
