@@ -275,3 +275,18 @@ fn a_folder_that_is_gone_costs_a_warning_and_is_not_made_anew() {
     client.finish();
     assert!(client.wait_stderr().contains("could not be saved"));
 }
+
+#[test]
+fn a_load_that_fails_gives_no_directive_back() {
+    let place = Place::new();
+    for args in [&["--script"][..], &["--resume"]] {
+        let mut client = place.start(args);
+        let first = client.new_session(place.cwd());
+        place.prompt(&mut client, &first, "hello");
+        client.call("session/close", json!({"sessionId": first}));
+        let elsewhere = json!({"sessionId": first, "cwd": place.user.path(), "mcpServers": []});
+        assert_eq!(client.call("session/load", elsewhere)["error"]["code"], -32602);
+        assert_ne!(client.new_session(place.cwd()), first, "{args:?}");
+        client.finish();
+    }
+}

@@ -26,8 +26,8 @@ pub struct Dispatcher {
     script: Option<SessionId>,
     /// What `--resume` wants the first session to continue, until one was opened with it.
     resume: Option<Option<String>>,
-    /// Who was given it.
-    resuming: Option<SessionId>,
+    /// The session that was given what only the first one gets, until it is known whether it was opened.
+    first: Option<SessionId>,
     ending: Ending,
 }
 
@@ -67,7 +67,7 @@ impl Dispatcher {
             client: None,
             script: server.script.clone(),
             resume: server.resume.clone().filter(|_| server.context.process.save_sessions),
-            resuming: None,
+            first: None,
             ending: Ending::No,
             server,
         }
@@ -211,9 +211,10 @@ impl Dispatcher {
             Some(wanted) => Origin::Resume(wanted),
             None => Origin::New { named: named.is_some() },
         };
+        let is_first = named.is_some() || matches!(origin, Origin::Resume(_));
         let id = named.unwrap_or_else(|| ids::new_session_id(free));
-        if matches!(origin, Origin::Resume(_)) {
-            self.resuming = Some(id.clone());
+        if is_first {
+            self.first = Some(id.clone());
         }
         self.start(&id, self.opening(params, origin), reply);
     }
@@ -241,11 +242,9 @@ impl Dispatcher {
 
     /// What only the first session gets, another may have: this one was not opened.
     fn give_back(&mut self, id: &SessionId) {
-        if self.server.script.as_ref() == Some(id) {
-            self.script = Some(id.clone());
-        }
-        if self.resuming.take_if(|resuming| resuming == id).is_some() {
-            self.resume.clone_from(&self.server.resume);
+        if self.first.take_if(|first| first == id).is_some() {
+            self.script.clone_from(&self.server.script);
+            self.resume = self.server.resume.clone().filter(|_| self.server.context.process.save_sessions);
         }
     }
 
@@ -371,8 +370,12 @@ impl Dispatcher {
         let was = self.forget(&id);
         match how {
             HowEnded::NotOpened => self.give_back(&id),
-            HowEnded::Failed => drop(self.table.insert(id, Entry::Failed)),
-            HowEnded::Closed => {}
+            HowEnded::Failed | HowEnded::Closed => {
+                self.first.take_if(|first| *first == id); // it was opened
+                if how == HowEnded::Failed {
+                    self.table.insert(id, Entry::Failed);
+                }
+            }
         }
         for (reply, answer) in last {
             match answer {
