@@ -15,6 +15,7 @@ pub mod settings;
 
 pub mod cancel;
 pub mod files;
+pub mod logging;
 pub mod process;
 pub mod text;
 pub mod wire;

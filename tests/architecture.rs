@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The rooms by layer, the lowest first.
 const LAYERS: &[&[&str]] = &[
-    &["cancel", "files", "process", "text", "wire"],
+    &["cancel", "files", "logging", "process", "text", "wire"],
     &["settings"],
     &["mcp", "model", "tools"],
     &["session"],

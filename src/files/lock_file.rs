@@ -4,7 +4,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, statat, un
 use rustix::io::{Errno, retry_on_intr};
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A lock, held until dropped.
 #[derive(Debug)]
@@ -59,7 +59,8 @@ fn take(folder: BorrowedFd<'_>, name: &OsStr, how: FlockOperation) -> io::Result
     }
 }
 
-fn is_named(file: &OwnedFd, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
+/// Whether `file` is the one that is called `name` in `folder`.
+pub(super) fn is_named(file: impl AsFd, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
     match (fstat(file), statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
         (Ok(held), Ok(named)) => (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino),
         _ => false,

@@ -8,6 +8,7 @@ mod folders;
 mod kind;
 mod lock_file;
 mod replace;
+mod rotate;
 mod save;
 
 pub use below::{LINKS_AT_MOST, Links, folder, names_below, open_below, open_resolved, read_all, read_below};
@@ -15,4 +16,5 @@ pub use folders::{append_below, folder_below, ignore_all, make_folders, make_pri
 pub use kind::{image_type, kind_of};
 pub use lock_file::{LockFile, lock, try_lock};
 pub use replace::{Refused, replace};
+pub use rotate::rotate;
 pub use save::{Over, Unsynced, rename_new, save};

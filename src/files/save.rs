@@ -50,7 +50,7 @@ pub fn save(folder: BorrowedFd<'_>, name: &OsStr, pieces: &[&[u8]], over: Over) 
     let file = make(folder, &beside)?;
     let saved = write(&file, pieces).and_then(|()| match over {
         Over::Nothing => take_name(folder, &beside, name),
-        Over::AFile => replace(folder, &beside, name),
+        Over::AFile => rename_over(folder, &beside, name),
     });
     if let Err(error) = saved {
         let _ = unlinkat(folder, &beside, AtFlags::empty()); // it may have its name already
@@ -85,13 +85,17 @@ fn write(mut file: &File, pieces: &[&[u8]]) -> io::Result<()> {
     pieces.iter().try_for_each(|piece| file.write_all(piece))
 }
 
-fn replace(folder: BorrowedFd<'_>, beside: &OsStr, name: &OsStr) -> io::Result<()> {
-    match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+/// Gives a file of `folder` another name, where nothing or a regular file is, which is then gone.
+///
+/// # Errors
+/// There is something else under the name, no permission.
+pub(super) fn rename_over(folder: BorrowedFd<'_>, old: &OsStr, new: &OsStr) -> io::Result<()> {
+    match statat(folder, new, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => {}
         there if FileType::from_raw_mode(there?.st_mode) == FileType::RegularFile => {}
         _ => return Err(io::Error::other("there is something else than a file under its name")),
     }
-    Ok(renameat(folder, beside, folder, name)?)
+    Ok(renameat(folder, old, folder, new)?)
 }
 
 fn take_name(folder: BorrowedFd<'_>, beside: &OsStr, name: &OsStr) -> io::Result<()> {

@@ -9,6 +9,7 @@ mod limit;
 mod refusal;
 
 use crate::cancel::{CancelToken, HookGuard};
+use crate::logging::carried;
 use crate::model::{Flusher, proxy};
 use crate::settings::Environment;
 use crate::settings::config::Net;
@@ -310,7 +311,7 @@ fn on_helper(
     cancel: &CancelToken,
 ) -> Result<Answer, ureq::Error> {
     let (sender, answer) = bounded(1);
-    thread::Builder::new().name("connect".into()).spawn(move || drop(sender.send(call())))?;
+    thread::Builder::new().name("connect".into()).spawn(carried(move || drop(sender.send(call()))))?;
     select! {
         recv(answer) -> answer => answer.unwrap_or_else(|_| Err(io::Error::other("the helper died").into())),
         recv(cancel.fired()) -> _ => Err(io::Error::from(io::ErrorKind::Interrupted).into()),

@@ -114,7 +114,7 @@ impl Dispatcher {
     fn session(&mut self, event: session::Event) {
         match event {
             session::Event::AlsoKnownAs { id, saved } => drop(self.aliases.insert(saved, id)),
-            session::Event::Unsynced(unsynced) => self.errands.give(Errand::Sync(unsynced)),
+            session::Event::Unsynced(unsynced, log) => self.errands.give(Errand::Sync(unsynced, log)),
             session::Event::Ended(ended) => self.ended(ended),
         }
     }
@@ -281,6 +281,7 @@ impl Dispatcher {
             }
             (None, _) => return reply.err(&RpcError::unknown_session(id.as_str())),
         };
+        let _lines = busy.lines();
         let closing = matches!(work, Work::Close);
         if closing {
             self.cancel(&id, None);

@@ -1,5 +1,6 @@
 //! Disk work that the dispatcher does not wait for and that belongs to no session: one thread, in order.
 use crate::files::Unsynced;
+use crate::logging::{self, SessionLog};
 use crate::session::Context;
 use crate::session::store::{DeleteError, Index};
 use crate::settings::login_file;
@@ -9,6 +10,7 @@ use crate::wire::outbox::Reply;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Errands that may wait.
 const BOUND: usize = 64;
@@ -28,8 +30,8 @@ pub enum Errand {
     },
     /// `session/delete` of one that is not live.
     Delete(SessionId, Reply),
-    /// What was written is made to last.
-    Sync(Unsynced),
+    /// What was written is made to last. What there is to tell is of that session.
+    Sync(Unsynced, Option<Arc<SessionLog>>),
 }
 
 /// Where errands are given. The thread ends with the last of them once this is dropped.
@@ -49,7 +51,7 @@ impl Errands {
             Errand::Logout(reply) | Errand::List { reply, .. } | Errand::Delete(_, reply) => {
                 reply.err(&RpcError::invalid_request("too much is waiting for the disk: try again"));
             }
-            Errand::Sync(_) => {} // it is written; the next turn's makes it last
+            Errand::Sync(..) => {} // it is written; the next turn's makes it last
         }
     }
 }
@@ -61,7 +63,10 @@ pub fn run(given: &Receiver<Errand>, context: &Context) {
             Errand::Logout(reply) => logout(context, reply),
             Errand::List { cwd, cursor, reply } => list(context, cwd.as_deref(), cursor.as_deref(), reply),
             Errand::Delete(id, reply) => delete(context, &id, reply),
-            Errand::Sync(unsynced) => sync(unsynced),
+            Errand::Sync(unsynced, log) => {
+                let _lines = log.map(logging::of);
+                sync(unsynced);
+            }
         }
     }
 }

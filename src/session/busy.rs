@@ -1,6 +1,7 @@
 //! What a session has accepted, as the dispatcher and the session's worker share it: one lock over its phase, what
 //! runs, and its inbox. The inbox is the list of accepted prompts, so a cancel can take one out of its middle.
 use crate::cancel::CancelSource;
+use crate::logging::{self, SessionLog};
 use crate::session::catalog::Catalog;
 use crate::session::commands::Command;
 use crate::session::gate::{Gate, Place};
@@ -34,6 +35,8 @@ struct State {
     inbox: VecDeque<Item>,
     /// Once the session is open.
     catalog: Option<Arc<Catalog>>,
+    /// Likewise.
+    log: Option<Arc<SessionLog>>,
 }
 
 /// Where a session is in its life.
@@ -184,13 +187,19 @@ impl State {
 impl Busy {
     /// A live session whose first request is `opening`. `queue`: prompts line up instead of being refused.
     pub fn new(id: SessionId, gate: Gate, queue: bool, opening: Item) -> Self {
-        let state = State { phase: Phase::Live, running: None, inbox: [opening].into(), catalog: None };
+        let state =
+            State { phase: Phase::Live, running: None, inbox: [opening].into(), catalog: None, log: None };
         Self { id, gate, queue, state: Mutex::new(state), wake: Condvar::new() }
     }
 
     /// Where the session is in its life.
     pub fn phase(&self) -> Phase {
         self.state.lock().phase
+    }
+
+    /// While it lives, what the dispatcher logs is of this session, if that is open.
+    pub fn lines(&self) -> Option<logging::Scope> {
+        self.state.lock().log.clone().map(logging::of)
     }
 
     /// The dispatcher's side: never waits.
@@ -244,6 +253,7 @@ impl Busy {
     pub fn opened(&self, catalog: &Arc<Catalog>) {
         let mut state = self.state.lock();
         state.catalog = Some(catalog.clone());
+        state.log = logging::current();
         let is_list = |item: &Item| matches!(item.work, Work::ListModels);
         let (asking, stay): (VecDeque<_>, _) =
             std::mem::take(&mut state.inbox).into_iter().partition(is_list);

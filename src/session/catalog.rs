@@ -1,6 +1,7 @@
 //! Which models a session knows of, and the one errand to its endpoint: `session/list_models`. The dispatcher has a
 //! share in it, so that the list is told during a turn too.
 use crate::cancel::CancelSource;
+use crate::logging::carried;
 use crate::model::{self, Failure};
 use crate::settings::Environment;
 use crate::settings::config::Net;
@@ -86,7 +87,7 @@ impl Catalog {
             return; // the helper that is at it answers this one too
         }
         let (catalog, thread) = (self.clone(), std::thread::Builder::new().name("models".into()));
-        match thread.spawn(move || catalog.answer_all(catalog.ask())) {
+        match thread.spawn(carried(move || catalog.answer_all(catalog.ask()))) {
             Ok(helper) => {
                 state.helpers.retain(|helper| !helper.is_finished());
                 state.helpers.push(helper);

@@ -29,6 +29,7 @@ pub mod worker;
 pub use prompt::Prompt;
 
 use crate::files::Unsynced;
+use crate::logging::SessionLog;
 use crate::model::{Call, Provider, Request, ToolSpec};
 use crate::session::catalog::Catalog;
 use crate::session::history::History;
@@ -100,8 +101,8 @@ pub enum Event {
         /// The other one.
         saved: SessionId,
     },
-    /// Something was written that is still to be made to last.
-    Unsynced(Unsynced),
+    /// Something was written that is still to be made to last; and whose lines tell how that went.
+    Unsynced(Unsynced, Option<Arc<SessionLog>>),
     /// Its worker is gone: the last thing it tells.
     Ended(Ended),
 }

@@ -1,5 +1,6 @@
 //! A session's worker: one thread that owns everything of the session and does its requests in order.
 use crate::cancel::{CancelToken, Cancelled};
+use crate::logging::{self, SessionLog};
 use crate::session::busy::{Busy, Item, Job, Phase, Work};
 use crate::session::commands::{self, Command};
 use crate::session::opening::{self, Opened};
@@ -21,6 +22,7 @@ const STACK: usize = 2 << 20;
 
 /// The thread's body and its edge: a panic ends here, and every way out answers what was left.
 pub fn run(busy: &Busy, context: &Context) {
+    let _lines = logging::of_opening();
     let farewell = catch_unwind(AssertUnwindSafe(|| serve(busy, context)));
     let how = match &farewell {
         Ok(Farewell::Closed(_)) => HowEnded::Closed,
@@ -80,7 +82,7 @@ fn serve(busy: &Busy, context: &Context) -> Farewell {
                 answer(job, result);
                 // A killed process loses nothing that was written; this is for the day the power fails.
                 if let Some(unsynced) = session.store.unsynced() {
-                    (context.tell)(Event::Unsynced(unsynced));
+                    (context.tell)(Event::Unsynced(unsynced, logging::current()));
                 }
             }
             Work::Change(change) => {
@@ -150,6 +152,7 @@ fn tell_past(session: &Session, context: &Context, cancel: &CancelToken) -> Resu
 /// Answers the opening, and behind it, not before, the first update: the editor does not know the session yet.
 fn greet(busy: &Busy, job: Job<'_>, opened: Opened) -> Session {
     let Opened { session, log, .. } = opened;
+    logging::opened(SessionLog::new(session.id.clone(), session.workspace.cwd.clone()));
     log.iter().for_each(|line| log::info!("{line}"));
     let is_new = !matches!(&job.work, Work::Open(Opening { origin: Origin::Saved { .. }, .. }));
     let result = OpenedSession {
