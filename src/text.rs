@@ -20,18 +20,27 @@ pub fn clean_to(text: &str, limit: usize) -> Cow<'_, str> {
     }
     let mut cleaned = String::new();
     let mut characters = text.chars();
-    for character in characters.by_ref().take(limit) {
-        match character {
-            '\n' => cleaned.push('⏎'),
-            c if is_tricky(c) => drop(write!(cleaned, "\\u{{{:x}}}", u32::from(c))),
-            c => cleaned.push(c),
-        }
-    }
+    characters.by_ref().take(limit).for_each(|c| push(&mut cleaned, c, is_tricky(c)));
     match characters.count() {
         0 => {}
         rest => drop(write!(cleaned, "… (+{rest})")),
     }
     Cow::Owned(cleaned)
+}
+
+/// All of it on one line, without control characters: for a text whose outside parts are [`clean`] already.
+pub fn escape_controls(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    text.chars().for_each(|c| push(&mut line, c, c.is_control()));
+    line
+}
+
+fn push(cleaned: &mut String, character: char, is_escaped: bool) {
+    match character {
+        '\n' => cleaned.push('⏎'),
+        c if is_escaped => drop(write!(cleaned, "\\u{{{:x}}}", u32::from(c))),
+        c => cleaned.push(c),
+    }
 }
 
 /// Control characters, and those that reorder, hide, or can't be seen: Unicode's `Default_Ignorable_Code_Point`
@@ -109,6 +118,11 @@ pub fn glob_matches(glob: &str, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_our_own_stay_as_they_are_but_on_one_line() {
+        assert_eq!(escape_controls("🗜️ a\nb\x1b[2J\r"), "🗜️ a⏎b\\u{1b}[2J\\u{d}");
+    }
 
     #[test]
     fn a_title_is_one_honest_line() {

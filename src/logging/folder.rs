@@ -80,3 +80,67 @@ impl FolderLog {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::acp::SessionId;
+    use log::Level;
+    use std::fs;
+    use std::sync::Arc;
+
+    fn session(cwd: &Path) -> Arc<SessionLog> {
+        SessionLog::new(SessionId::parse("s").unwrap(), cwd.to_owned())
+    }
+
+    fn read(cwd: &Path, name: &str) -> String {
+        fs::read_to_string(cwd.join(FOLDER).join(name)).unwrap()
+    }
+
+    #[test]
+    fn lines_go_to_the_folder_of_their_session_in_order() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let mut logs = FolderLogs::default();
+        for n in 0..6 {
+            let session = session(folders[n % 2].path());
+            logs.write(&session, &Line::new(Level::Info, &format!("line {n}"))).unwrap();
+        }
+        for (at, folder) in folders.iter().enumerate() {
+            let text = read(folder.path(), NAME);
+            let ends: Vec<_> = text.lines().filter_map(|line| line.split_once(" INFO  s ")).collect();
+            let expected: Vec<_> = (at..6).step_by(2).map(|n| format!("line {n}")).collect();
+            assert_eq!(ends.iter().map(|(_, end)| *end).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn neither_file_outgrows_its_bound_however_much_is_logged_at_once() {
+        let cwd = tempfile::tempdir().unwrap();
+        let (session, mut logs) = (session(cwd.path()), FolderLogs::default());
+        let line = Line::new(Level::Info, &"x".repeat(10_000));
+        for _ in 0..250 {
+            logs.write(&session, &line).unwrap();
+        }
+        for name in [NAME, OLD] {
+            let text = read(cwd.path(), name);
+            assert!(text.len() as u64 <= AT_MOST && text.lines().all(|line| line.len() > 10_000), "{name}");
+        }
+        assert!(read(cwd.path(), OLD).len() as u64 > AT_MOST - 20_000);
+    }
+
+    #[test]
+    fn what_failed_once_is_not_tried_again() {
+        let cwd = tempfile::tempdir().unwrap();
+        let blocked = cwd.path().join(FOLDER);
+        File::create(&blocked).unwrap();
+        let (session, mut logs) = (session(cwd.path()), FolderLogs::default());
+        let line = Line::new(Level::Info, &"a line");
+        let told = logs.write(&session, &line).unwrap_err();
+        assert!(told.starts_with("session s: nothing more goes to "), "{told}");
+        fs::remove_file(&blocked).unwrap();
+        logs.write(&session, &line).unwrap();
+        assert!(!blocked.exists());
+        logs.write(&self::session(cwd.path()), &line).unwrap();
+        assert!(blocked.exists(), "another session tries for itself");
+    }
+}

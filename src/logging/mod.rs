@@ -1,28 +1,30 @@
 //! Logging never blocks its caller: a line goes into a bounded channel, what does not fit is counted, one thread
 //! owns stderr and the log files.
 mod folder;
+mod stderr;
 mod whose;
 
 pub use whose::{Scope, SessionLog, carried, current, of, of_opening, opened};
 
-use crate::text::clean_to;
+use crate::text::{escape_controls, head};
 use crate::wire::acp::SessionId;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use folder::FolderLogs;
 use log::{Level, LevelFilter, Metadata, Record};
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
+use stderr::Stderr;
 
 /// Lines that may wait.
 const BOUND: usize = 1024;
 /// How long the end of the process waits for lines that nobody may be reading.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// Characters of a line.
-const CHARACTERS: usize = 4000;
+/// Bytes of a line: a panic may tell more.
+const LONGEST: usize = 16 << 10;
 
 static INSTALLED: OnceLock<Log> = OnceLock::new();
 
@@ -52,7 +54,7 @@ struct Line {
 
 impl Line {
     fn new(level: Level, what: &impl Display) -> Self {
-        let text = clean_to(&what.to_string(), CHARACTERS).into_owned();
+        let text = escape_controls(head(&what.to_string(), LONGEST));
         Self { at: SystemTime::now(), level, text }
     }
 
@@ -156,22 +158,21 @@ impl log::Log for Logger {
 impl LogLines {
     /// The log thread's body.
     pub fn write_all(&self, file: Option<&File>) {
-        let mut folders = FolderLogs::default();
+        let (mut folders, mut stderr) = (FolderLogs::default(), Stderr::default());
         while let Some(entry) = self.next(&mut folders) {
             let (line, session) = match &entry {
                 Entry::Line(line, session) => (line, session.as_ref()),
                 Entry::Held(line, session) => (line, Some(session)),
                 Entry::Flush { .. } => continue,
             };
-            // Before stderr, which nobody may be reading.
             let in_folder = session.map_or(Ok(()), |session| folders.write(session, line));
             if let Entry::Line(line, _) = &entry {
-                self.tell(line, file);
+                self.tell(line, &mut stderr, file);
             }
             if let Err(why) = in_folder
                 && log::log_enabled!(Level::Warn)
             {
-                self.tell(&Line::new(Level::Warn, &why), file);
+                self.tell(&Line::new(Level::Warn, &why), &mut stderr, file);
             }
         }
     }
@@ -183,14 +184,34 @@ impl LogLines {
         })
     }
 
-    fn tell(&self, line: &Line, file: Option<&File>) {
+    fn tell(&self, line: &Line, stderr: &mut Stderr, file: Option<&File>) {
         let dropped = self.1.swap(0, SeqCst);
         let note =
             if dropped > 0 { format!("warning: {dropped} log line(s) dropped\n") } else { String::new() };
         let lines = note + &line.on_stderr();
-        let _ = io::stderr().write_all(lines.as_bytes());
+        stderr.write(&lines);
         if let Some(mut file) = file {
             let _ = file.write_all(lines.as_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_nobody_writes_holds_nobody_up() {
+        let (log, lines) = Log::new();
+        (0..BOUND + 5).for_each(|_| log.push(Line::new(Level::Info, &"a line")));
+        log.flush();
+        assert_eq!((lines.0.len(), lines.1.load(SeqCst)), (BOUND, 5));
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_bounded() {
+        let line = |what: &str| Line::new(Level::Warn, &what).on_stderr();
+        assert_eq!(line("a\nb\x1b[2J"), "warn: a⏎b\\u{1b}[2J\n");
+        assert!(line(&"x".repeat(1 << 20)).len() < 2 * LONGEST);
     }
 }

@@ -68,7 +68,7 @@ pub fn of_opening() -> Scope {
 }
 
 /// It is opened: what was logged on the way goes to its folder, and so does all that follows within the scope.
-pub fn opened(session: Arc<SessionLog>) {
+pub fn opened(session: &Arc<SessionLog>) {
     let before = WHOSE.replace(Whose::Session(session.clone()));
     if let (Whose::Opening(held), Some(log)) = (before, Log::installed()) {
         held.into_iter().for_each(|line| log.send(Entry::Held(Box::new(line), session.clone())));
@@ -105,4 +105,58 @@ pub(super) fn session_of(line: &Line) -> Option<Arc<SessionLog>> {
         Whose::Session(session) => Some(session.clone()),
     };
     WHOSE.try_with(session_of).ok().flatten() // a thread on its way out is nobody's
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use log::Level;
+
+    fn session(id: &str) -> Arc<SessionLog> {
+        SessionLog::new(SessionId::parse(id).unwrap(), "/nowhere".into())
+    }
+
+    fn logged() -> Option<String> {
+        session_of(&Line::new(Level::Info, &"something")).map(|session| session.id.to_string())
+    }
+
+    #[test]
+    fn a_line_is_of_the_session_whose_scope_it_is_in() {
+        assert_eq!(logged(), None);
+        let one = of(session("one"));
+        {
+            let _two = of(session("two"));
+            assert_eq!(logged().as_deref(), Some("two"));
+        }
+        assert_eq!(logged().as_deref(), Some("one"));
+        drop(one);
+        assert_eq!(logged(), None);
+    }
+
+    #[test]
+    fn a_helper_takes_the_session_along() {
+        let run = |body: Box<dyn FnOnce() -> Option<String> + Send>| {
+            std::thread::Builder::new().spawn(body).unwrap().join().unwrap()
+        };
+        let _one = of(session("one"));
+        assert_eq!(run(Box::new(carried(logged))).as_deref(), Some("one"));
+        assert_eq!(run(Box::new(logged)), None);
+    }
+
+    #[test]
+    fn a_session_has_no_lines_before_it_is_open() {
+        let scope = of_opening();
+        assert!(logged().is_none() && current().is_none());
+        opened(&session("new"));
+        assert_eq!(logged().as_deref(), Some("new"));
+        drop(scope);
+        assert_eq!(logged(), None);
+    }
+
+    #[test]
+    fn what_is_kept_of_an_opening_is_bounded() {
+        let _scope = of_opening();
+        (0..2 * HELD).for_each(|_| drop(logged()));
+        WHOSE.with_borrow(|whose| assert!(matches!(whose, Whose::Opening(held) if held.len() == HELD)));
+    }
 }

@@ -10,6 +10,8 @@ use std::time::Duration;
 pub enum Watch<'a> {
     /// Something to read, or its end.
     Input(BorrowedFd<'a>),
+    /// Room for something to write: in a pipe, for a page.
+    Output(BorrowedFd<'a>),
     /// That the other side is gone, and nothing else.
     HangUp(BorrowedFd<'a>),
 }
@@ -33,6 +35,7 @@ impl<'a> Watch<'a> {
     fn to_poll(self) -> PollFd<'a> {
         match self {
             Watch::Input(fd) => PollFd::from_borrowed_fd(fd, PollFlags::IN),
+            Watch::Output(fd) => PollFd::from_borrowed_fd(fd, PollFlags::OUT),
             Watch::HangUp(fd) => PollFd::from_borrowed_fd(fd, PollFlags::empty()),
         }
     }

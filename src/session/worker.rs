@@ -152,7 +152,7 @@ fn tell_past(session: &Session, context: &Context, cancel: &CancelToken) -> Resu
 /// Answers the opening, and behind it, not before, the first update: the editor does not know the session yet.
 fn greet(busy: &Busy, job: Job<'_>, opened: Opened) -> Session {
     let Opened { session, log, .. } = opened;
-    logging::opened(SessionLog::new(session.id.clone(), session.workspace.cwd.clone()));
+    logging::opened(&SessionLog::new(session.id.clone(), session.workspace.cwd.clone()));
     log.iter().for_each(|line| log::info!("{line}"));
     let is_new = !matches!(&job.work, Work::Open(Opening { origin: Origin::Saved { .. }, .. }));
     let result = OpenedSession {

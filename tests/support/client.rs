@@ -33,6 +33,7 @@ pub struct Launch {
     home: TempDir,
     cwd: TempDir,
     reads: bool,
+    reads_stderr: bool,
     /// Where a copy of the program lies.
     program: Option<TempDir>,
 }
@@ -75,7 +76,7 @@ impl Launch {
         command.args(args).env_clear().current_dir(cwd.path());
         command.env("HOME", home.path()).env("BOB_HOME", home.path().join(".bob"));
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-        Self { command, home, cwd, reads: true, program: None }
+        Self { command, home, cwd, reads: true, reads_stderr: true, program: None }
     }
 
     /// With the built-in demo model.
@@ -111,6 +112,13 @@ impl Launch {
         self
     }
 
+    /// Bob's stderr is left unread until its end.
+    #[must_use]
+    pub fn unread_stderr(mut self) -> Self {
+        self.reads_stderr = false;
+        self
+    }
+
     /// The folder Bob is started in and sessions are opened in.
     pub fn cwd(&self) -> &Path {
         self.cwd.path()
@@ -128,11 +136,13 @@ impl Launch {
         let mut child = self.command.spawn().expect("the binary under test starts");
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (may_read, reads) = bounded(1);
+        let ended = end_of(&child);
+        let stderr_after = if self.reads_stderr { None } else { Some(ended.clone()) };
         let client = Client {
             stdin: child.stdin.take(),
             lines: lines_of(stdout.expect("it is piped"), reads),
-            stderr: all_of(stderr.expect("it is piped")),
-            ended: end_of(&child),
+            stderr: all_of(stderr.expect("it is piped"), stderr_after),
+            ended,
             child,
             may_read: Some(may_read),
             checker: Checker::new(resumes),
@@ -530,12 +540,14 @@ fn lines_of(stdout: impl Read + Send + 'static, may_read: Receiver<()>) -> Recei
     received
 }
 
-fn all_of(mut stderr: impl Read + Send + 'static) -> Output {
+/// Reading begins when `after` disconnects.
+fn all_of(mut stderr: impl Read + Send + 'static, after: Option<Receiver<()>>) -> Output {
     let bytes = Arc::new(Mutex::new(Vec::new()));
     let (end, ended) = bounded::<()>(0);
     let into = bytes.clone();
     spawn("client stderr", move || {
         let _end = end;
+        let _ = after.map(|after| after.recv());
         let mut some = [0; 4096];
         while let Ok(count @ 1..) = stderr.read(&mut some) {
             into.lock().unwrap().extend_from_slice(&some[..count]);
