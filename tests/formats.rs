@@ -4,6 +4,7 @@ mod support;
 
 use serde_json::{Value, json};
 use support::client::{Client, Launch, Turn};
+use support::formats::{completed, item_done, message, said, stream};
 use support::model_server::{Answer, ModelServer};
 
 const KEY: &str = "sk-ant-api03-secret";
@@ -22,7 +23,7 @@ impl Stage {
     }
 
     fn with(format: &str, set_up: impl FnOnce(Launch) -> Launch) -> Self {
-        let server = ModelServer::start();
+        let server = ModelServer::start().strict();
         let launch = Launch::with_args(["--acp", "--mode", "full-access"]).model(&server.base_url());
         let launch = launch.env("LOCAL_API_FORMAT", format).env("LOCAL_API_KEY", KEY);
         let mut client = set_up(launch).start();
@@ -48,35 +49,6 @@ impl Stage {
         assert_eq!((self.server.violations(), self.server.unused()), (Vec::new(), 0));
         assert!(!self.client.stderr().contains(KEY), "{}", self.client.stderr());
     }
-}
-
-/// Events of either format, each a write of its own, named by its type.
-fn stream(events: impl IntoIterator<Item = Value>) -> Answer {
-    events.into_iter().fold(Answer::sse(), |answer, event| {
-        answer.write(format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default()))
-    })
-}
-
-/// A message of Anthropic's: whole content blocks, cut into the events they come in.
-fn message(blocks: impl IntoIterator<Item = Value>, stop_reason: &str) -> Answer {
-    let usage = json!({"input_tokens": 5, "cache_read_input_tokens": 20, "output_tokens": 1});
-    let mut events = vec![json!({"type": "message_start", "message": {"usage": usage}})];
-    for (index, mut block) in blocks.into_iter().enumerate() {
-        let deltas = match block["type"].as_str().unwrap_or_default() {
-            "text" => vec![json!({"type": "text_delta", "text": block["text"].take()})],
-            "thinking" => vec![
-                json!({"type": "thinking_delta", "thinking": block["thinking"].take()}),
-                json!({"type": "signature_delta", "signature": block["signature"].take()}),
-            ],
-            _ => vec![json!({"type": "input_json_delta", "partial_json": block["input"].take()})],
-        };
-        events.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
-        let delta = |delta| json!({"type": "content_block_delta", "index": index, "delta": delta});
-        events.extend(deltas.into_iter().map(delta));
-        events.push(json!({"type": "content_block_stop", "index": index}));
-    }
-    let end = json!({"type": "message_delta", "delta": {"stop_reason": stop_reason}, "usage": {"output_tokens": 7}});
-    stream(events.into_iter().chain([end, json!({"type": "message_stop"})]))
 }
 
 fn text(text: &str) -> Value {
@@ -156,22 +128,6 @@ fn an_error_in_a_stream_of_anthropic_s_ends_the_turn_with_its_words() {
     assert_eq!(turn.response["error"]["message"], "[LLM API error: Overloaded ***]");
     assert!(turn.text().starts_with("Half"), "{}", turn.text());
     stage.finish();
-}
-
-fn item_done(index: usize, item: &Value) -> Value {
-    json!({"type": "response.output_item.done", "output_index": index, "item": item})
-}
-
-fn completed(status: &str, reason: Option<&str>) -> Value {
-    let usage =
-        json!({"input_tokens": 25, "output_tokens": 7, "output_tokens_details": {"reasoning_tokens": 3}});
-    let details = reason.map(|reason| json!({"reason": reason}));
-    let response = json!({"status": status, "incomplete_details": details, "output": [], "usage": usage});
-    json!({"type": format!("response.{status}"), "response": response})
-}
-
-fn said(words: &str) -> Value {
-    json!({"type": "response.output_text.delta", "output_index": 0, "delta": words})
 }
 
 fn function_call(arguments: &str) -> Value {

@@ -42,12 +42,13 @@ pub fn not_tried(speaker: &Speaker<'_>, call: &Call, reference: CallReference, w
     };
     // Planning reads files; for a call that won't run its name is enough.
     let mut plan = refusal(call, text.to_string());
-    let content = [ToolCallContent::text(text)];
     let announced = Announced::new(speaker, call, reference, plan.show());
-    announced.with_tool_call(ToolCallStatus::Failed, &content, |call| {
-        speaker.update(&Update::ToolCall(call));
+    let result = announced.result(Outcome::failed(text));
+    let raw_output = RawOutput { output: &result.output, exit_code: None };
+    announced.with_tool_call(ToolCallStatus::Failed, &[content(&result)], |call| {
+        speaker.update(&Update::ToolCall(ToolCall { raw_output: Some(raw_output), ..call }));
     });
-    announced.result(Outcome::failed(text))
+    result
 }
 
 /// Plans, announces, asks about and runs one call. Its result is always there; `Err` beside it: cancelled.

@@ -14,10 +14,12 @@
 pub mod checker;
 pub mod client;
 pub mod command;
+pub mod formats;
 pub mod matching;
 pub mod model_server;
 pub mod openai;
 pub mod process;
+pub mod saved;
 pub mod scene;
 pub mod schema;
 pub mod turns;

@@ -2,7 +2,7 @@
 //!
 //! The test waits on what happened (request N came, connection N was closed by the client) and lets go of what it
 //! holds back; nothing here sleeps.
-use super::{HANG, openai, spawn};
+use super::{HANG, formats, openai, spawn};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::net::sockopt::set_socket_linger;
 use serde_json::{Value, json};
@@ -191,7 +191,7 @@ impl ModelServer {
         server
     }
 
-    /// Refuses with 400 what a strict provider would refuse ([`openai::check_messages`]).
+    /// Refuses with 400 what a strict provider would refuse ([`formats::check_request`]).
     #[must_use]
     pub fn strict(self) -> Self {
         self.shared.strict.store(true, SeqCst);
@@ -322,7 +322,7 @@ impl Shared {
     fn take_answer(&self, request: Recorded) -> Answer {
         let body = String::from_utf8_lossy(&request.raw).into_owned();
         let refused = match self.strict.load(SeqCst) {
-            true => openai::check_messages(request.messages()).err(),
+            true => formats::check_request(&request).err(),
             false => None,
         };
         let mut state = self.state();
