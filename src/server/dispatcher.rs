@@ -3,7 +3,7 @@ use crate::server::errands::{Errand, Errands};
 use crate::server::inbox::Event;
 use crate::server::requests::{Client, Incoming, Request};
 use crate::server::{Server, handshake};
-use crate::session::busy::{Busy, Item, Phase, Refused, Work, declined};
+use crate::session::busy::{Busy, Item, Refused, Work, declined, is_open};
 use crate::session::{self, ClientCapabilities, Ended, HowEnded, OpenParams, Opening, Origin, ids, worker};
 use crate::text::clean;
 use crate::wire::acp::SessionId;
@@ -28,14 +28,23 @@ pub struct Dispatcher {
     resume: Option<Option<String>>,
     /// The session that was given what only the first one gets, until it is known whether it was opened.
     first: Option<SessionId>,
+    /// The session that `--resume` continues, until its name is known.
+    resuming: Option<Resuming>,
     ending: Ending,
+}
+
+/// What names no session in the table may be meant for this one, and waits.
+struct Resuming {
+    id: SessionId,
+    waiting: Vec<Waiting>,
 }
 
 enum Entry {
     /// Opening and live look alike from here: the opening is the first item of the inbox.
     Open(Arc<Busy>),
-    /// Closing, or failed and not yet gone: requests wait in order for the worker's end.
-    Ending(Arc<Busy>, Vec<Waiting>),
+    /// Closing, or failed and not yet gone: requests wait in order for the worker's end. Without a worker: its file is
+    /// being deleted.
+    Ending(Option<Arc<Busy>>, Vec<Waiting>),
     /// A panic ended it; kept until it is closed.
     Failed,
 }
@@ -45,6 +54,13 @@ struct Waiting {
     id: SessionId,
     work: Work,
     reply: Reply,
+}
+
+impl Waiting {
+    /// A cancel of all prompts of its session means it, or one of the request `id`.
+    fn is_cancelled_by(&self, id: Option<&Id>) -> bool {
+        self.work.is_cancelled_by(self.reply.id(), id)
+    }
 }
 
 /// How far the process is on its way out.
@@ -68,6 +84,7 @@ impl Dispatcher {
             script: server.script.clone(),
             resume: server.resume.clone().filter(|_| server.context.process.save_sessions),
             first: None,
+            resuming: None,
             ending: Ending::No,
             server,
         }
@@ -95,6 +112,7 @@ impl Dispatcher {
                 for session in self.sessions() {
                     self.cancel(&session, Some(&id));
                 }
+                self.cancel_held(|held| held.is_cancelled_by(Some(&id)));
             }
             Incoming::Answer(id, answer) => {
                 let known = id.as_ref().is_some_and(|id| self.server.context.outbox.answer(id, answer));
@@ -113,9 +131,35 @@ impl Dispatcher {
 
     fn session(&mut self, event: session::Event) {
         match event {
-            session::Event::AlsoKnownAs { id, saved } => drop(self.aliases.insert(saved, id)),
-            session::Event::Unsynced(unsynced, log) => self.errands.give(Errand::Sync(unsynced, log)),
+            session::Event::Named { id, name } => self.named(id, name),
+            session::Event::Unsynced(unsynced, log) => drop(self.errands.give(Errand::Sync(unsynced, log))),
             session::Event::Ended(ended) => self.ended(ended),
+        }
+    }
+
+    fn named(&mut self, id: SessionId, name: SessionId) {
+        if name != id {
+            self.aliases.insert(name, id.clone());
+        }
+        self.resumed(&id);
+    }
+
+    /// What may have been meant for the session that `--resume` continues goes on: it has its name, or never will.
+    fn resumed(&mut self, id: &SessionId) {
+        if let Some(resuming) = self.resuming.take_if(|resuming| resuming.id == *id) {
+            self.go_on(resuming.waiting);
+            if self.ending != Ending::No {
+                self.end(id);
+            }
+        }
+    }
+
+    /// What has waited is done now, in order. At the end of input that was the last of it.
+    fn go_on(&mut self, waiting: Vec<Waiting>) {
+        let ids: Vec<_> = waiting.iter().map(|request| request.id.clone()).collect();
+        waiting.into_iter().for_each(|request| self.hand_over(request));
+        if self.ending != Ending::No {
+            ids.iter().for_each(|id| self.end(&self.key(id)));
         }
     }
 
@@ -178,13 +222,13 @@ impl Dispatcher {
         match request {
             Request::Initialize(client) => self.initialize(&client, reply),
             Request::Authenticate => reply.ok(&json!({})),
-            Request::Logout => self.errands.give(Errand::Logout(reply)),
+            Request::Logout => drop(self.errands.give(Errand::Logout(reply))),
             Request::NewSession(params) => self.new_session(params, reply),
             Request::Load { id, params, replay } => {
                 let work = Work::Open(self.opening(params, Origin::Saved { replay }));
                 self.hand_over(Waiting { id, work, reply });
             }
-            Request::List { cwd, cursor } => self.errands.give(Errand::List { cwd, cursor, reply }),
+            Request::List { cwd, cursor } => drop(self.errands.give(Errand::List { cwd, cursor, reply })),
             Request::Delete(id) => self.hand_over(Waiting { id, work: Work::Delete, reply }),
             Request::Prompt(id, prompt) => self.hand_over(Waiting { id, work: Work::Prompt(prompt), reply }),
             Request::Change(id, change) => {
@@ -211,12 +255,16 @@ impl Dispatcher {
             Some(wanted) => Origin::Resume(wanted),
             None => Origin::New { named: named.is_some() },
         };
-        let is_first = named.is_some() || matches!(origin, Origin::Resume(_));
+        let resumes = matches!(origin, Origin::Resume(_));
+        let is_first = named.is_some() || resumes;
         let id = named.unwrap_or_else(|| ids::new_session_id(free));
         if is_first {
             self.first = Some(id.clone());
         }
         self.start(&id, self.opening(params, origin), reply);
+        if resumes && self.table.contains_key(&id) {
+            self.resuming = Some(Resuming { id, waiting: Vec::new() });
+        }
     }
 
     /// Begins a session with its opening.
@@ -231,13 +279,10 @@ impl Dispatcher {
         let busy = Arc::new(Busy::new(id.clone(), context.gate.clone(), context.process.queue, opening));
         if let Err(error) = worker::spawn(busy.clone(), context.clone()) {
             let error = RpcError::internal(format!("Internal error: no thread for a session: {error}"));
-            busy.left().into_iter().filter_map(|item| item.reply).for_each(|reply| reply.err(&error));
+            busy.take().into_iter().filter_map(|item| item.reply).for_each(|reply| reply.err(&error));
             return self.give_back(id);
         }
         self.table.insert(id.clone(), Entry::Open(busy));
-        if self.ending != Ending::No {
-            self.end(id); // asked for before the last line, seen behind it
-        }
     }
 
     /// What only the first session gets, another may have: this one was not opened.
@@ -251,12 +296,11 @@ impl Dispatcher {
     /// Gives a request to its session's worker.
     fn hand_over(&mut self, Waiting { id, work, reply }: Waiting) {
         let key = self.key(&id);
+        if let Some(resuming) = self.resuming.as_mut().filter(|_| !self.table.contains_key(&key)) {
+            return resuming.waiting.push(Waiting { id, work, reply });
+        }
         let (busy, work) = match (self.table.get_mut(&key), work) {
             (Some(Entry::Ending(_, waiting)), work) => return waiting.push(Waiting { id, work, reply }),
-            (Some(Entry::Open(busy)), Work::Open(_)) if busy.phase() == Phase::Live => {
-                let error = RpcError::invalid_request(format!("session {id} is open on this connection"));
-                return reply.err(&error.with_data(json!({ "sessionId": id })));
-            }
             (Some(Entry::Open(busy)), Work::Delete) => {
                 let busy = busy.clone();
                 return self.close_to_delete(key, busy, Waiting { id, work: Work::Delete, reply });
@@ -270,7 +314,10 @@ impl Dispatcher {
             }
             (_, Work::Delete) => {
                 self.forget(&key);
-                return self.errands.give(Errand::Delete(id, reply));
+                if self.errands.give(Errand::Delete(id.clone(), reply)) {
+                    self.table.insert(id, Entry::Ending(None, Vec::new()));
+                }
+                return;
             }
             (Some(Entry::Failed), Work::Close) => {
                 self.forget(&key);
@@ -287,7 +334,7 @@ impl Dispatcher {
             self.cancel(&id, None);
         }
         match busy.accept(Item::new(work, Some(reply))) {
-            Ok(()) if closing => drop(self.table.insert(key, Entry::Ending(busy, Vec::new()))),
+            Ok(()) if closing => drop(self.table.insert(key, Entry::Ending(Some(busy), Vec::new()))),
             Ok(()) => {}
             Err((refused, Item { work, reply: Some(reply), .. })) => {
                 self.refuse(refused, key, busy, Waiting { id, work, reply });
@@ -300,16 +347,17 @@ impl Dispatcher {
     fn close_to_delete(&mut self, key: SessionId, busy: Arc<Busy>, delete: Waiting) {
         self.cancel(&key, None);
         drop(busy.accept(Item::new(Work::Close, None))); // refused only if it is ending anyway
-        self.table.insert(key, Entry::Ending(busy, vec![delete]));
+        self.table.insert(key, Entry::Ending(Some(busy), vec![delete]));
     }
 
     fn refuse(&mut self, refused: Refused, key: SessionId, busy: Arc<Busy>, request: Waiting) {
         let id = &request.id;
         let why = match (refused, &request.work) {
             (Refused::Ending, _) => {
-                self.table.insert(key, Entry::Ending(busy, vec![request]));
+                self.table.insert(key, Entry::Ending(Some(busy), vec![request]));
                 return;
             }
+            (Refused::Live, _) => return request.reply.err(&is_open(id)),
             (Refused::Full, _) => format!("session {id} has too much waiting"),
             (Refused::Busy, Work::Prompt(_)) => format!("session {id} already has an active turn"),
             (Refused::Busy, _) => format!("session {id} has an active turn: retry after the turn"),
@@ -323,15 +371,12 @@ impl Dispatcher {
     fn cancel(&mut self, session: &SessionId, id: Option<&Id>) -> bool {
         let key = self.key(session);
         let unbegun: Vec<(Work, Reply)> = match self.table.get_mut(&key) {
-            None => return false,
+            None => return self.cancel_held(|held| held.id == *session && held.is_cancelled_by(id)),
             Some(Entry::Failed) => return true,
             Some(Entry::Open(busy)) => unbegun(busy, id),
             Some(Entry::Ending(busy, waiting)) => {
-                let meant = |w: &mut Waiting| {
-                    matches!(w.work, Work::Prompt(_)) && id.is_none_or(|id| id == w.reply.id())
-                };
-                let mut all = unbegun(busy, id);
-                all.extend(waiting.extract_if(.., meant).map(|w| (w.work, w.reply)));
+                let mut all = busy.as_ref().map(|busy| unbegun(busy, id)).unwrap_or_default();
+                all.extend(waiting.extract_if(.., |w| w.is_cancelled_by(id)).map(|w| (w.work, w.reply)));
                 all
             }
         };
@@ -339,6 +384,15 @@ impl Dispatcher {
             reply.declined(declined(&work));
         }
         true
+    }
+
+    /// The same for what waits for the name of the session that `--resume` continues. False: nothing is meant.
+    fn cancel_held(&mut self, meant: impl Fn(&Waiting) -> bool) -> bool {
+        let Some(resuming) = &mut self.resuming else { return false };
+        let taken: Vec<_> = resuming.waiting.extract_if(.., |held| meant(held)).collect();
+        let any = !taken.is_empty();
+        taken.into_iter().for_each(|Waiting { work, reply, .. }| reply.declined(declined(&work)));
+        any
     }
 
     fn end_all(&mut self, how: Ending) {
@@ -358,10 +412,16 @@ impl Dispatcher {
                 self.end(&session);
             }
         }
+        if how == Ending::Now {
+            self.cancel_held(|held| held.is_cancelled_by(None));
+        }
     }
 
-    /// The session ends when all that was accepted is done.
+    /// The session ends when all that was accepted is done. What waits for its name is still to come.
     fn end(&self, session: &SessionId) {
+        if self.resuming.as_ref().is_some_and(|resuming| resuming.id == *session) {
+            return;
+        }
         if let Some(Entry::Open(busy)) = self.table.get(session) {
             drop(busy.accept(Item::new(Work::End, None)));
         }
@@ -374,7 +434,7 @@ impl Dispatcher {
             HowEnded::Failed | HowEnded::Closed => {
                 self.first.take_if(|first| *first == id); // it was opened
                 if how == HowEnded::Failed {
-                    self.table.insert(id, Entry::Failed);
+                    self.table.insert(id.clone(), Entry::Failed);
                 }
             }
         }
@@ -384,9 +444,17 @@ impl Dispatcher {
                 Err(error) => reply.err(&error),
             }
         }
-        if let Some(Entry::Ending(_, waiting)) = was {
-            waiting.into_iter().for_each(|request| self.hand_over(request));
-        }
+        let (busy, waiting) = match was {
+            Some(Entry::Open(busy)) => (Some(busy), Vec::new()),
+            Some(Entry::Ending(busy, waiting)) => (busy, waiting),
+            Some(Entry::Failed) | None => (None, Vec::new()),
+        };
+        let left = busy.map(|busy| busy.take()).unwrap_or_default();
+        let left = left
+            .into_iter()
+            .filter_map(|Item { work, reply, .. }| Some(Waiting { id: id.clone(), work, reply: reply? }));
+        self.go_on(left.chain(waiting).collect());
+        self.resumed(&id);
     }
 
     /// Takes a session out of the table, with all its names.

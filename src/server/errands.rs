@@ -1,8 +1,8 @@
 //! Disk work that the dispatcher does not wait for and that belongs to no session: one thread, in order.
 use crate::files::Unsynced;
 use crate::logging::{self, SessionLog};
-use crate::session::Context;
 use crate::session::store::{DeleteError, Index};
+use crate::session::{Context, Ended, Event, HowEnded};
 use crate::settings::login_file;
 use crate::wire::acp::{ListSessionsResponse, SessionId};
 use crate::wire::jsonrpc::RpcError;
@@ -28,7 +28,8 @@ pub enum Errand {
         /// Its answer.
         reply: Reply,
     },
-    /// `session/delete` of one that is not live.
+    /// `session/delete` of one that is not live. The dispatcher answers it when it hears that it is done: what came
+    /// for the session behind it waits for that.
     Delete(SessionId, Reply),
     /// What was written is made to last. What there is to tell is of that session.
     Sync(Unsynced, Option<Arc<SessionLog>>),
@@ -44,15 +45,16 @@ impl Errands {
         (Self(give), given)
     }
 
-    /// Never waits: what there is no room for is refused.
-    pub fn give(&self, errand: Errand) {
-        let Err(refused) = self.0.try_send(errand) else { return };
+    /// Never waits: what there is no room for is refused. Whether there was room.
+    pub fn give(&self, errand: Errand) -> bool {
+        let Err(refused) = self.0.try_send(errand) else { return true };
         match refused.into_inner() {
             Errand::Logout(reply) | Errand::List { reply, .. } | Errand::Delete(_, reply) => {
                 reply.err(&RpcError::invalid_request("too much is waiting for the disk: try again"));
             }
             Errand::Sync(..) => {} // it is written; the next turn's makes it last
         }
+        false
     }
 }
 
@@ -62,7 +64,7 @@ pub fn run(given: &Receiver<Errand>, context: &Context) {
         match errand {
             Errand::Logout(reply) => logout(context, reply),
             Errand::List { cwd, cursor, reply } => list(context, cwd.as_deref(), cursor.as_deref(), reply),
-            Errand::Delete(id, reply) => delete(context, &id, reply),
+            Errand::Delete(id, reply) => delete(context, id, reply),
             Errand::Sync(unsynced, log) => {
                 let _lines = log.map(logging::of);
                 sync(unsynced);
@@ -80,19 +82,18 @@ fn list(context: &Context, cwd: Option<&Path>, cursor: Option<&str>, reply: Repl
     }
 }
 
-fn delete(context: &Context, id: &SessionId, reply: Reply) {
+fn delete(context: &Context, id: SessionId, reply: Reply) {
     let index = context.user_folder.as_ref().map(Index::of_user);
-    match index.map_or(Ok(()), |index| index.delete(id)) {
-        Ok(()) => reply.ok(&json!({})),
-        Err(error) => {
-            let data = json!({ "sessionId": id, "error": error.to_string() });
-            let refused = match error {
-                DeleteError::Locked => RpcError::invalid_request(format!("session {id} is {error}")),
-                DeleteError::Failed(_) => RpcError::internal(format!("Internal error: {error}")),
-            };
-            reply.err(&refused.with_data(data));
-        }
-    }
+    let deleted = index.map_or(Ok(()), |index| index.delete(&id)).map_err(|error| not_deleted(&id, &error));
+    (context.tell)(Event::Ended(Ended { id, how: HowEnded::Closed, last: vec![(reply, deleted)] }));
+}
+
+fn not_deleted(id: &SessionId, error: &DeleteError) -> RpcError {
+    let refused = match error {
+        DeleteError::Locked => RpcError::invalid_request(format!("session {id} is {error}")),
+        DeleteError::Failed(_) => RpcError::internal(format!("Internal error: {error}")),
+    };
+    refused.with_data(json!({ "sessionId": id, "error": error.to_string() }))
 }
 
 fn sync(unsynced: Unsynced) {

@@ -8,7 +8,6 @@ use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::{self, Id, Message, RpcError};
 use crate::wire::outbox::{Answer, RefusedByClient};
 use crate::wire::params::{ParamError, array, members, object, optional, params, required, string, typed};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use std::path::PathBuf;
 
@@ -145,13 +144,12 @@ fn decode_request(method: &str, raw: Option<&RawValue>) -> Result<Request, RpcEr
 
 /// `-32602`, with the `sessionId` where one was given.
 fn invalid(error: &ParamError, raw: Option<&RawValue>) -> RpcError {
-    let mut invalid = RpcError::invalid_params(&error.field, &error.why);
+    let invalid = RpcError::invalid_params(&error.field, &error.why);
     let given = raw.and_then(|raw| members(raw, ["sessionId"]).ok()).and_then(|[id]| id);
-    let given = given.and_then(|id| serde_json::from_str::<String>(id.get()).ok());
-    if let (Some(id), Some(Value::Object(data))) = (given, &mut invalid.data) {
-        data.insert("sessionId".into(), crate::text::clean(&id).into());
+    match given.and_then(|id| serde_json::from_str::<String>(id.get()).ok()) {
+        Some(id) => invalid.about_session(&crate::text::clean(&id)),
+        None => invalid,
     }
-    invalid
 }
 
 fn decode_notification(method: &str, raw: Option<&RawValue>) -> Incoming {

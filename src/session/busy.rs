@@ -8,9 +8,10 @@ use crate::session::gate::{Gate, Place};
 use crate::session::options::Change;
 use crate::session::{Opening, Origin, Prompt};
 use crate::wire::acp::SessionId;
-use crate::wire::jsonrpc::Id;
+use crate::wire::jsonrpc::{Id, RpcError};
 use crate::wire::outbox::{AtDeadline, Reply};
 use parking_lot::{Condvar, Mutex};
+use serde_json::json;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -42,7 +43,9 @@ struct State {
 /// Where a session is in its life.
 #[derive(PartialEq, Eq, Clone, Copy, Debug)]
 pub enum Phase {
-    /// Takes requests; its opening is the first of them.
+    /// Takes requests, which wait for its opening: the first of them.
+    Opening,
+    /// Takes requests.
     Live,
     /// A panic; its worker is on its way out.
     Failed,
@@ -72,6 +75,14 @@ enum Kind {
 impl Kind {
     fn is_prompt(self) -> bool {
         matches!(self, Self::Turn | Self::Command(_))
+    }
+
+    /// It can be cancelled by its id; without one every prompt is meant.
+    fn is_cancelled_by(self, own: Option<&Id>, wanted: Option<&Id>) -> bool {
+        match wanted {
+            None => self.is_prompt(),
+            Some(_) => own == wanted && (self.is_prompt() || self == Self::Load),
+        }
     }
 
     /// It asks the model.
@@ -107,6 +118,11 @@ impl Work {
         }
     }
 
+    /// Whether a cancel ends it: that of a whole session, or of the request `wanted` if its `own` id is that.
+    pub fn is_cancelled_by(&self, own: &Id, wanted: Option<&Id>) -> bool {
+        self.kind().is_cancelled_by(Some(own), wanted)
+    }
+
     fn bytes(&self) -> usize {
         if let Self::Prompt(prompt) = self {
             prompt.blocks.iter().map(|block| block.get().len()).sum()
@@ -132,6 +148,8 @@ pub struct Item {
 pub enum Refused {
     /// The session has a prompt.
     Busy,
+    /// It is open, and was asked to be opened.
+    Live,
     /// Too much waits.
     Full,
     /// The worker is ending: whoever asks waits for that.
@@ -150,11 +168,17 @@ impl Item {
 }
 
 impl State {
-    /// Whether a prompt that is not cancelled runs or waits. `turns_only`: slash commands don't count.
+    /// Whether a prompt that is not cancelled runs or waits. `turns_only`: slash commands don't count. Nor does what
+    /// stands before an opening that waits: either that is refused, or the other ends first.
     fn has_prompt(&self, turns_only: bool) -> bool {
         let counts = |kind: Kind| if turns_only { kind == Kind::Turn } else { kind.is_prompt() };
         self.running.as_ref().is_some_and(|r| counts(r.kind) && !r.cancel.is_cancelled())
-            || self.inbox.iter().any(|item| counts(item.work.kind()))
+            || self
+                .inbox
+                .iter()
+                .rev()
+                .take_while(|item| !matches!(item.work, Work::Open(_)))
+                .any(|item| counts(item.work.kind()))
     }
 
     /// What takes the gate and has nothing before it gets its number.
@@ -170,6 +194,7 @@ impl State {
     fn refuses(&self, work: &Work, queue: bool) -> Option<Refused> {
         let busy = match work {
             Work::Close | Work::End => return None,
+            Work::Open(_) if self.phase == Phase::Live => return Some(Refused::Live),
             Work::Prompt(_) if work.kind() == Kind::Turn => self.has_prompt(true),
             Work::Change(_) => self.has_prompt(false),
             Work::Prompt(_) | Work::Open(_) | Work::ListModels | Work::Delete => false,
@@ -185,10 +210,10 @@ impl State {
 }
 
 impl Busy {
-    /// A live session whose first request is `opening`. `queue`: prompts line up instead of being refused.
+    /// A session whose first request is `opening`. `queue`: prompts line up instead of being refused.
     pub fn new(id: SessionId, gate: Gate, queue: bool, opening: Item) -> Self {
         let state =
-            State { phase: Phase::Live, running: None, inbox: [opening].into(), catalog: None, log: None };
+            State { phase: Phase::Opening, running: None, inbox: [opening].into(), catalog: None, log: None };
         Self { id, gate, queue, state: Mutex::new(state), wake: Condvar::new() }
     }
 
@@ -208,7 +233,7 @@ impl Busy {
     /// The request comes back with the reason.
     pub fn accept(&self, item: Item) -> Result<(), (Refused, Item)> {
         let mut state = self.state.lock();
-        if state.phase != Phase::Live {
+        if matches!(state.phase, Phase::Failed | Phase::Closing) {
             return Err((Refused::Ending, item));
         }
         if let (Work::ListModels, Some(catalog)) = (&item.work, &state.catalog) {
@@ -226,41 +251,45 @@ impl Busy {
         Ok(())
     }
 
-    /// Ends the prompts meant (`None`: every one; else the one of that id, which may be a load), and hands back the
-    /// prompts that had not begun, for an answer at once. A load answers itself: the worker begins with it.
+    /// Ends the prompts meant (`None`: every one; else the one of that id, which may be a load), and hands back what
+    /// had not begun, for an answer at once. The opening answers itself: the worker begins with it, cancelled or not.
     pub fn cancel(&self, id: Option<&Id>) -> VecDeque<Item> {
         let mut state = self.state.lock();
-        let meant = |kind: Kind, item: Option<&Id>| match id {
-            None => kind.is_prompt(),
-            Some(_) => id == item && (kind.is_prompt() || kind == Kind::Load),
-        };
-        for load in state.inbox.iter().filter(|i| i.work.kind() == Kind::Load && meant(Kind::Load, i.id())) {
-            load.cancel.cancel(); // nobody has hooks on it yet
+        let meant = |item: &Item| item.work.kind().is_cancelled_by(item.id(), id);
+        let is_begun = state.phase != Phase::Opening || state.running.is_some();
+        let opening = if is_begun { None } else { state.inbox.pop_front() };
+        if let Some(opening) = opening.as_ref().filter(|opening| meant(opening)) {
+            opening.cancel.cancel(); // nobody has hooks on it yet
         }
-        let meant_prompt = |i: &Item| i.work.kind().is_prompt() && meant(i.work.kind(), i.id());
-        let running =
-            state.running.as_ref().filter(|r| meant(r.kind, r.id.as_ref())).map(|r| r.cancel.clone());
-        let (out, stay): (VecDeque<_>, _) =
-            std::mem::take(&mut state.inbox).into_iter().partition(meant_prompt);
-        state.inbox = stay;
+        let running = state.running.as_ref().filter(|r| r.kind.is_cancelled_by(r.id.as_ref(), id));
+        let running = running.map(|running| running.cancel.clone());
+        let (out, stay): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut state.inbox).into_iter().partition(meant);
+        state.inbox = opening.into_iter().chain(stay).collect();
         state.number_first(&self.gate);
         drop(state); // hooks run, and places are given back, outside the lock
         running.inspect(CancelSource::cancel);
         out
     }
 
-    /// The worker's side: the session is open, and whoever asked for its models is answered.
+    /// The worker's side: the session is open. Whoever asked for its models is answered, and who wanted to open it too.
     pub fn opened(&self, catalog: &Arc<Catalog>) {
         let mut state = self.state.lock();
         state.catalog = Some(catalog.clone());
         state.log = logging::current();
-        let is_list = |item: &Item| matches!(item.work, Work::ListModels);
-        let (asking, stay): (VecDeque<_>, _) =
-            std::mem::take(&mut state.inbox).into_iter().partition(is_list);
+        let has_waited = |item: &Item| matches!(item.work, Work::ListModels | Work::Open(_));
+        let (waited, stay): (VecDeque<_>, _) =
+            std::mem::take(&mut state.inbox).into_iter().partition(has_waited);
         state.inbox = stay;
         state.number_first(&self.gate);
         drop(state);
-        asking.into_iter().filter_map(|item| item.reply).for_each(|reply| catalog.list(reply));
+        for Item { work, reply, .. } in waited {
+            match (work, reply) {
+                (Work::Open(_), Some(reply)) => reply.err(&is_open(&self.id)),
+                (_, Some(reply)) => catalog.list(reply),
+                (_, None) => {}
+            }
+        }
     }
 
     /// The worker's side: waits for the next request.
@@ -284,10 +313,24 @@ impl Busy {
         }
     }
 
-    /// What was left when the worker ended.
+    /// What was left when the worker ended, for it to be refused; not what waits for another opening.
     pub fn left(&self) -> VecDeque<Item> {
+        let mut state = self.state.lock();
+        let openings = state.inbox.iter().position(|item| matches!(item.work, Work::Open(_)));
+        let end = openings.unwrap_or(state.inbox.len());
+        state.inbox.drain(..end).collect()
+    }
+
+    /// All that is left, beginning with an opening: it is to be tried, now that the one before it has failed.
+    pub fn take(&self) -> VecDeque<Item> {
         std::mem::take(&mut self.state.lock().inbox)
     }
+}
+
+/// To who wants to open a session that is open.
+pub fn is_open(id: &SessionId) -> RpcError {
+    let error = RpcError::invalid_request(format!("session {id} is open on this connection"));
+    error.with_data(json!({ "sessionId": id }))
 }
 
 /// What the worker is at. Its end frees the session and the gate, and numbers the next prompt; only then may the

@@ -9,7 +9,7 @@ use std::io;
 
 /// What was said so far, and the file it is in.
 pub struct Conversation {
-    /// The saved session's, where one goes on.
+    /// The name it is saved under: mostly the one that was wanted, the saved session's where one goes on.
     pub id: SessionId,
     /// Its file.
     pub store: Store,
@@ -32,7 +32,12 @@ pub fn begin(
 ) -> Result<Conversation, RpcError> {
     let cwd = &opening.params.cwd;
     let head = |id: &SessionId| Head::new(id.clone(), cwd.clone(), model, settings.mode.id());
-    let begun = |store| Conversation { id: id.clone(), store, history: History::default(), is_old: false };
+    let begun = |store: Store| Conversation {
+        id: store.head.id.clone(),
+        store,
+        history: History::default(),
+        is_old: false,
+    };
     let place = match store::Place::new(cwd.clone(), &settings.sessions_dir) {
         _ if !context.process.save_sessions => return Ok(begun(Store::off(head(id)))),
         Err(error) => {
@@ -72,7 +77,10 @@ fn resumed(
             .and_then(|index| index.newest(place.cwd()))
             .ok_or("there is no saved session of this folder")?,
     };
-    open(&saved).map_err(|error| format!("session {saved}: {error}"))
+    open(&saved).map_err(|error| match error {
+        LoadError::Locked => format!("session {saved} is open already"), // here or elsewhere
+        error => format!("session {saved}: {error}"),
+    })
 }
 
 /// The file of a new session. One that bears its name already is set aside, if the name is the user's; where another
@@ -83,7 +91,7 @@ fn create(place: &store::Place, head: Head, index: Option<Index>, named: bool) -
     }
     let other = Head { id: ids::new_session_id(|_| true), ..head.clone() };
     Store::create(place.clone(), head, index.clone()).unwrap_or_else(|taken| {
-        log::warn!("session {}: {taken}; it is saved as {}", other.id, other.id);
+        log::warn!("{taken}; the new session is {}", other.id);
         let spare = Store::off(other.clone());
         Store::create(place.clone(), other, index).unwrap_or(spare)
     })

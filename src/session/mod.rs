@@ -94,12 +94,13 @@ impl ClientCapabilities {
 
 /// What the dispatcher has to know of a session.
 pub enum Event {
-    /// It goes by another name too, that of the saved session it continues.
-    AlsoKnownAs {
+    /// A new session has the name under which it is saved: that of the one it continues, if it does. It goes by the
+    /// one it was opened under, too.
+    Named {
         /// The name it was opened under.
         id: SessionId,
-        /// The other one.
-        saved: SessionId,
+        /// Its own; mostly the same.
+        name: SessionId,
     },
     /// Something was written that is still to be made to last; and whose lines tell how that went.
     Unsynced(Unsynced, Option<Arc<SessionLog>>),

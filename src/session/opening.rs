@@ -6,7 +6,7 @@ use crate::session::conversation::{self, Conversation};
 use crate::session::instructions::{self, Surroundings};
 use crate::session::permission::{self, Permissions};
 use crate::session::usage::Window;
-use crate::session::{ClientCapabilities, Context, LOGIN_NAME, OpenParams, Opening, Session};
+use crate::session::{ClientCapabilities, Context, LOGIN_NAME, OpenParams, Opening, Origin, Session};
 use crate::settings;
 use crate::settings::config::{self, SessionSettings};
 use crate::settings::llm::LlmError;
@@ -39,10 +39,10 @@ pub struct Opened {
 /// `-32602` for a directory or a saved session, `-32603` for a broken file (naming the place), `-32000` without a model.
 pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Opened, RpcError> {
     let params = &opening.params;
-    let mut roots = vec![directory("cwd", &params.cwd)?];
-    for (i, path) in params.additional_directories.iter().enumerate() {
-        roots.push(directory(&format!("additionalDirectories[{i}]"), path)?);
-    }
+    let roots = roots(params).map_err(|error| match opening.origin {
+        Origin::Saved { .. } => error.about_session(id.as_str()),
+        Origin::New { .. } | Origin::Resume(_) => error,
+    })?;
     let settings = settings_for(&params.cwd, context)?;
     let resolved = settings::resolve_model(&context.environment, &params.cwd, context.user_folder.as_deref())
         .map_err(|error| llm_error(&error, opening.client, context))?;
@@ -114,6 +114,14 @@ fn system_prompt(workspace: &Workspace) -> String {
     let instructions = instructions::system_prompt(&surroundings);
     instructions.warnings.iter().for_each(|warning| log::warn!("{warning}"));
     instructions.text
+}
+
+fn roots(params: &OpenParams) -> Result<Vec<PathBuf>, RpcError> {
+    let mut roots = vec![directory("cwd", &params.cwd)?];
+    for (i, path) in params.additional_directories.iter().enumerate() {
+        roots.push(directory(&format!("additionalDirectories[{i}]"), path)?);
+    }
+    Ok(roots)
 }
 
 /// The resolved path of an existing directory.

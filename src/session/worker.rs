@@ -1,7 +1,7 @@
 //! A session's worker: one thread that owns everything of the session and does its requests in order.
 use crate::cancel::{CancelToken, Cancelled};
 use crate::logging::{self, SessionLog};
-use crate::session::busy::{Busy, Item, Job, Phase, Work};
+use crate::session::busy::{Busy, Item, Job, Phase, Work, is_open};
 use crate::session::commands::{self, Command};
 use crate::session::opening::{self, Opened};
 use crate::session::replay::replay;
@@ -92,9 +92,7 @@ fn serve(busy: &Busy, context: &Context) -> Farewell {
                 answer(job, result);
             }
             Work::ListModels => job.end().into_iter().for_each(|reply| session.catalog.list(reply)),
-            Work::Open(_) | Work::Delete => {
-                answer::<()>(job, Err(RpcError::invalid_request("the session is open already")))
-            }
+            Work::Open(_) | Work::Delete => answer::<()>(job, Err(is_open(&session.id))), // none gets here
             Work::Close | Work::End => {
                 session.catalog.end(matches!(job.work, Work::End));
                 drop(session); // its commands end before the answer
@@ -121,8 +119,8 @@ fn open(busy: &Busy, context: &Context, job: &Job<'_>) -> Result<Opened, RpcErro
     };
     let opened = opening::open(&busy.id, opening, context)?;
     let session = &opened.session;
-    if session.id != busy.id {
-        (context.tell)(Event::AlsoKnownAs { id: busy.id.clone(), saved: session.id.clone() });
+    if !matches!(opening.origin, Origin::Saved { .. }) {
+        (context.tell)(Event::Named { id: busy.id.clone(), name: session.id.clone() });
     }
     let cancel = job.cancel.token();
     if opened.is_old && opening.origin != (Origin::Saved { replay: false }) {

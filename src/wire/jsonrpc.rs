@@ -2,8 +2,8 @@
 use crate::text::{TITLE_CHARACTERS, clean};
 use crate::wire::params::{clear_members, is_null, members};
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -92,6 +92,16 @@ impl RpcError {
     #[must_use]
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = Some(data);
+        self
+    }
+
+    /// The same with the session it is about, beside what `data` holds.
+    #[must_use]
+    pub fn about_session(mut self, id: &str) -> Self {
+        let data = self.data.get_or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(members) = data {
+            members.insert("sessionId".into(), id.into());
+        }
         self
     }
 

@@ -41,6 +41,8 @@ const DECLARED: &[(&str, &str)] = &[
 pub struct Checker {
     /// Bob was started with `--resume`: the past of the first session is told before its answer.
     resumes: bool,
+    /// Bob was started with `--script`: its first session may go by a name that is not in its answer.
+    scripted: bool,
     is_begun: bool,
     capabilities: Value,
     /// The client's requests without an answer, oldest first.
@@ -64,9 +66,9 @@ struct Pending {
 }
 
 impl Checker {
-    /// `resumes`: Bob was started with `--resume`.
-    pub fn new(resumes: bool) -> Self {
-        Self { resumes, ..Self::default() }
+    /// `resumes`: Bob was started with `--resume`; `scripted`: with `--script`.
+    pub fn new(resumes: bool, scripted: bool) -> Self {
+        Self { resumes, scripted, ..Self::default() }
     }
 
     /// Takes note of a line the client writes.
@@ -285,7 +287,12 @@ impl Checker {
     }
 
     fn check_in_turn(&self, session: &str, what: &str) -> Result<(), String> {
-        match self.waits_for(session, &["session/prompt"]) {
+        let by_another_name = |request: &Pending| {
+            request.method == "session/prompt"
+                && request.session.as_ref().is_some_and(|name| !self.sessions.contains(name))
+        };
+        let aliased = self.scripted && self.pending.iter().any(by_another_name);
+        match aliased || self.waits_for(session, &["session/prompt"]) {
             true => Ok(()),
             false => Err(format!("{what} without a turn of {session}")),
         }

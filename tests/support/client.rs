@@ -131,7 +131,8 @@ impl Launch {
 
     /// Starts it.
     pub fn start(mut self) -> Client {
-        let resumes = self.command.get_args().any(|argument| argument == "--resume");
+        let has = |wanted: &str| self.command.get_args().any(|argument| argument == wanted);
+        let checker = Checker::new(has("--resume"), has("--script"));
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().expect("the binary under test starts");
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -145,7 +146,7 @@ impl Launch {
             ended,
             child,
             may_read: Some(may_read),
-            checker: Checker::new(resumes),
+            checker,
             traffic: Vec::new(),
             inbox: VecDeque::new(),
             permission: Permission::Test,
