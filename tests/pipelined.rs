@@ -235,7 +235,7 @@ fn what_names_the_session_that_resume_continues_waits_for_it() {
     let mut client = place.start(&[]);
     let session = place.saved(&mut client, "hello");
     client.finish();
-    for round in 0..ROUNDS {
+    for round in 0..ROUNDS / 3 {
         let mut client = place.start(&["--resume"]);
         place.model.push(say("again"));
         let batch = Batch::new(&mut client, format!("round {round}"));
@@ -288,6 +288,30 @@ fn a_heredoc_that_resumes_by_the_saved_id_is_answered_whole() {
     assert_eq!(answers[1]["result"]["stopReason"], "end_turn", "{}", answers[1]);
     assert!(Path::new(place.cwd()).join("ran").exists());
     place.finish(client);
+}
+
+#[test]
+fn a_heredoc_that_closes_and_loads_again_is_answered_whole() {
+    let place = Place::new();
+    let mut client = place.start(&["--script"]);
+    ["one", "two", "three"].iter().for_each(|text| place.model.push(say(text)));
+    let close = json!({"sessionId": "script"});
+    let mut batch = Batch::new(&mut client, "")
+        .request("session/new", json!({"cwd": place.cwd(), "mcpServers": []}))
+        .prompt("script", "first")
+        .request("session/close", close.clone())
+        .request("session/load", place.params("script"))
+        .prompt("script", "second")
+        .request("session/close", close)
+        .request("session/load", place.params("script"))
+        .prompt("script", "third");
+    batch.send();
+    batch.client.close_stdin();
+    let answers = batch.wait();
+    answers.iter().for_each(is_done);
+    // A close does not wait for what is asked for: it cancels it.
+    assert_eq!(answers[7]["result"]["stopReason"], "end_turn", "{}", answers[7]);
+    client.finish();
 }
 
 #[test]

@@ -49,6 +49,11 @@ impl Launch {
         Self::program(env!("CARGO_BIN_EXE_bob").as_ref(), args)
     }
 
+    /// A shell that does `script` with these words as `$0`, `$1`, …, and at its end becomes Bob.
+    pub fn shell(script: &str, words: &[&str]) -> Self {
+        Self::program("/bin/sh".as_ref(), ["-c", script].iter().chain(words))
+    }
+
     /// As [`new`](Self::new), for a user whom the system refuses things: if the tests run as root, `nobody`, with a
     /// copy of the program where he can start it.
     pub fn without_rights() -> Self {
