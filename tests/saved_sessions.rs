@@ -37,7 +37,7 @@ fn lines(history: &History) -> Vec<String> {
         messages += 1;
         format!("msg_{messages}")
     };
-    let told = replay(history.transcript(), new_message, |update| {
+    let told = replay(history.transcript(), false, new_message, |update| {
         lines.push(session_update(&id(), update));
         Ok(())
     });
@@ -111,7 +111,7 @@ fn a_replay_ends_as_soon_as_it_is_cancelled() {
     let mut history = History::default();
     (0..9).for_each(|n| step(&mut history, n));
     let mut said = 0;
-    let told = replay(history.transcript(), String::new, |_| {
+    let told = replay(history.transcript(), false, String::new, |_| {
         said += 1;
         if said < 3 { Ok(()) } else { Err(Cancelled) }
     });

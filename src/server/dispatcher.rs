@@ -131,17 +131,17 @@ impl Dispatcher {
 
     fn session(&mut self, event: session::Event) {
         match event {
-            session::Event::Named { id, name } => self.named(id, name),
+            session::Event::Named { id, name } => self.named(&id, name),
             session::Event::Unsynced(unsynced, log) => drop(self.errands.give(Errand::Sync(unsynced, log))),
             session::Event::Ended(ended) => self.ended(ended),
         }
     }
 
-    fn named(&mut self, id: SessionId, name: SessionId) {
-        if name != id {
+    fn named(&mut self, id: &SessionId, name: SessionId) {
+        if name != *id {
             self.aliases.insert(name, id.clone());
         }
-        self.resumed(&id);
+        self.resumed(id);
     }
 
     /// What may have been meant for the session that `--resume` continues goes on: it has its name, or never will.

@@ -195,14 +195,16 @@ fn initialize(raw: Option<&RawValue>) -> Result<Request, ParamError> {
 
 /// A member of a wrong type counts as absent.
 fn capabilities_of(raw: &RawValue) -> ClientCapabilities {
-    let is_true = |path: [&str; 2]| {
+    let at = |path: [&str; 2]| {
         let [outer] = members(raw, [path[0]]).ok()?;
         let [inner] = members(outer?, [path[1]]).ok()?;
-        serde_json::from_str(inner?.get()).ok()
+        inner
     };
+    let is_true = |path| at(path).is_some_and(|value| value.get() == "true");
     ClientCapabilities {
-        terminal_auth: is_true(["auth", "terminal"]).unwrap_or(false),
-        terminal_auth_meta: is_true(["_meta", "terminal-auth"]).unwrap_or(false),
+        terminal_auth: is_true(["auth", "terminal"]),
+        terminal_auth_meta: is_true(["_meta", "terminal-auth"]),
+        compaction: at(["session", "compaction"]).is_some_and(|value| object("", value).is_ok()),
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! The history is changed at the very end, in one step: whatever comes before, a failure or a cancel, leaves it as
 //! it was.
+mod card;
 mod parts;
 mod summary;
 
@@ -12,6 +13,7 @@ use crate::session::gate::Place;
 use crate::session::pause::Retrying;
 use crate::session::speaker::Speaker;
 use crate::session::usage::{Spent, estimate};
+use card::{Card, End};
 use std::fmt;
 use std::time::{Duration, Instant};
 use summary::{NoSummary, Summarizer};
@@ -82,10 +84,35 @@ pub fn compact(
     spent: &mut Spent,
 ) -> Result<Outcome, Cancelled> {
     let messages = session.history.messages().len();
-    let Some(older) = session.history.older_than(keep) else {
+    let Some(replaced) = session.history.older_than(keep).map(<[_]>::len) else {
         return Ok(Outcome::Nothing { messages, keep });
     };
-    let (begun, replaced) = (Instant::now(), older.len());
+    let (begun, card) = (Instant::now(), Card::begin(speaker, session.client));
+    let summary = match summarize(session, keep, place, speaker, spent) {
+        Ok(summary) => summary,
+        Err(NoSummary::Cancelled) => {
+            card.end(End::Cancelled);
+            return Err(Cancelled);
+        }
+        Err(NoSummary::Failed(why) | NoSummary::TooLong(why)) => {
+            card.end(End::Failed(&why));
+            return Ok(Outcome::Failed(why));
+        }
+    };
+    card.end(End::Completed(&summary));
+    let (before, after) = replace(session, keep, summary);
+    let kept = messages - replaced;
+    Ok(Outcome::Compressed(Compressed { replaced, kept, before, after, took: begun.elapsed() }))
+}
+
+/// A summary of all turns but the last `keep`. Changes nothing.
+fn summarize(
+    session: &mut Session,
+    keep: usize,
+    place: &Place,
+    speaker: &Speaker<'_>,
+    spent: &mut Spent,
+) -> Result<String, NoSummary> {
     let summarizer = Summarizer {
         provider: &mut *session.provider,
         model: &session.model,
@@ -95,15 +122,9 @@ pub fn compact(
         listener: &mut Retrying { speaker: *speaker, place },
         spent,
     };
-    let summary = match summarizer.summarize(older) {
-        Ok(summary) => summary,
-        Err(NoSummary::Cancelled) => return Err(Cancelled),
-        Err(NoSummary::Failed(why) | NoSummary::TooLong(why)) => return Ok(Outcome::Failed(why)),
-    };
-    speaker.cancel.check()?;
-    let (before, after) = replace(session, keep, summary);
-    let kept = messages - replaced;
-    Ok(Outcome::Compressed(Compressed { replaced, kept, before, after, took: begun.elapsed() }))
+    let summary = summarizer.summarize(session.history.older_than(keep).unwrap_or_default())?;
+    speaker.cancel.check().map_err(|Cancelled| NoSummary::Cancelled)?;
+    Ok(summary)
 }
 
 /// Tokens of the next request before and after. One that was counted makes the estimate of the other better.

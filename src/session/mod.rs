@@ -83,6 +83,8 @@ pub struct ClientCapabilities {
     pub terminal_auth: bool,
     /// `_meta["terminal-auth"]`: the same in the spelling of older clients, who want the whole command.
     pub terminal_auth_meta: bool,
+    /// `session.compaction`: it knows `compaction_update`.
+    pub compaction: bool,
 }
 
 impl ClientCapabilities {
@@ -195,6 +197,8 @@ pub struct Session {
     pub history: History,
     /// Its file.
     pub store: Store,
+    /// What the client could do when it was opened.
+    pub client: ClientCapabilities,
     /// The model.
     pub provider: Box<dyn Provider>,
     /// The model's name.

@@ -60,6 +60,7 @@ pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Open
         workspace,
         history,
         store,
+        client: opening.client,
         provider: model::connect(&resolved.config, &context.process.net, &context.environment),
         model: resolved.config.model().to_string(),
         thinking: resolved.config.thinking(),

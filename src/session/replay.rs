@@ -5,24 +5,27 @@ use crate::session::history::record::{Assistant, CallResult, Record, SavedCall, 
 use crate::session::raw_input;
 use crate::session::shown::{by_name, content, kind_name, status};
 use crate::text::{clean, clean_to};
-use crate::wire::acp::{Block, Chunk, RawOutput, ToolCall, ToolCallLocation, ToolCallStatus, Update};
+use crate::wire::acp::{
+    Block, Chunk, CompactionUpdate, RawOutput, ToolCall, ToolCallLocation, ToolCallStatus, Update,
+};
 use std::path::Path;
 
 /// Characters of a saved title. One that was cleaned and cut when it was live is not cut again: a character may
 /// have become nine.
 const TITLE_AT_MOST: usize = 2048;
 
-/// Tells `say` all updates in order, each message under an id of its own from `new_message`. Gives how many
-/// messages there were.
+/// Tells `say` all updates in order, each message and each compaction under an id of its own from `new_id`. Gives how
+/// many messages there were. To a client that does not know compactions a summary is a message of Bob's.
 ///
 /// # Errors
 /// [`Cancelled`], as soon as `say` says so.
 pub fn replay(
     transcript: &Transcript,
-    new_message: impl FnMut() -> String,
+    knows_compactions: bool,
+    new_id: impl FnMut() -> String,
     say: impl FnMut(&Update<'_>) -> Result<(), Cancelled>,
 ) -> Result<usize, Cancelled> {
-    let mut replay = Replay { new_message, say, open: Vec::new() };
+    let mut replay = Replay { knows_compactions, new_id, say, open: Vec::new() };
     for record in transcript.records() {
         replay.record(&record)?;
     }
@@ -31,7 +34,8 @@ pub fn replay(
 }
 
 struct Replay<M, S> {
-    new_message: M,
+    knows_compactions: bool,
+    new_id: M,
     say: S,
     /// Calls of the last reply that have not been shown: a call comes with its result.
     open: Vec<SavedCall>,
@@ -44,26 +48,34 @@ impl<M: FnMut() -> String, S: FnMut(&Update<'_>) -> Result<(), Cancelled>> Repla
         }
         match record {
             Record::User(user) => self.user(user),
-            Record::Summary(text) => self.message(&format!("🗜️ {text}")),
+            Record::Summary(text) => self.summary(text),
             Record::Assistant(reply) => self.assistant(reply),
             Record::Result(result) => self.result(result),
         }
     }
 
     fn user(&mut self, user: &User) -> Result<(), Cancelled> {
-        let id = (self.new_message)();
+        let id = (self.new_id)();
         let mut blocks = user.blocks.iter().map(|block| Block { content: block, message_id: &id });
         blocks.try_for_each(|block| (self.say)(&Update::UserMessageChunk(block)))
     }
 
+    fn summary(&mut self, text: &str) -> Result<(), Cancelled> {
+        if !self.knows_compactions {
+            return self.message(&format!("🗜️ {text}"));
+        }
+        let id = (self.new_id)();
+        (self.say)(&Update::CompactionUpdate(CompactionUpdate::completed(&id, text)))
+    }
+
     fn message(&mut self, text: &str) -> Result<(), Cancelled> {
-        let id = (self.new_message)();
+        let id = (self.new_id)();
         (self.say)(&Update::AgentMessageChunk(Chunk::text(text, &id)))
     }
 
     fn assistant(&mut self, reply: &Assistant) -> Result<(), Cancelled> {
         if !reply.reasoning.is_empty() {
-            let id = (self.new_message)();
+            let id = (self.new_id)();
             (self.say)(&Update::AgentThoughtChunk(Chunk::text(&reply.reasoning, &id)))?;
         }
         if !reply.text.is_empty() {

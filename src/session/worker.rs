@@ -140,7 +140,8 @@ fn tell_past(session: &Session, context: &Context, cancel: &CancelToken) -> Resu
         speaker.update(update);
         cancel.check()
     };
-    let count = replay(session.history.transcript(), || speaker.new_message(), say)?;
+    let count =
+        replay(session.history.transcript(), session.client.compaction, || speaker.new_message(), say)?;
     speaker.update(&Update::AvailableCommandsUpdate { available_commands: commands::AVAILABLE });
     let (id, folder) = (&session.id, session.workspace.cwd.to_string_lossy());
     log::info!("[acp] session {id} loaded from {}: {count} message(s) replayed", clean(&folder));

@@ -95,6 +95,9 @@ pub enum Update<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cost: Option<&'a Cost>,
     },
+    /// A summary takes the place of older turns for the model. Only for a client that declared
+    /// `session.compaction`.
+    CompactionUpdate(CompactionUpdate<'a>),
     /// The mode was set.
     CurrentModeUpdate {
         /// Ours or the client's own.
@@ -105,6 +108,50 @@ pub enum Update<'a> {
         /// All of them.
         config_options: &'a [ConfigOption],
     },
+}
+
+/// How far a compaction is. What is absent stays as it was
+/// (agentclientprotocol.com/protocol/v1/prompt-turn, session compaction).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompactionUpdate<'a> {
+    /// Unique in the session.
+    pub compaction_id: &'a str,
+    /// Its stage.
+    pub status: CompactionStatus,
+    /// What the model has in place of the older turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<[Content<'a>; 1]>,
+    /// Why it failed, in one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'a str>,
+}
+
+/// The stages of a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionStatus {
+    /// A summary is being made.
+    InProgress,
+    /// It holds.
+    Completed,
+    /// The history is as it was.
+    Failed,
+    /// The history is as it was.
+    Cancelled,
+}
+
+impl<'a> CompactionUpdate<'a> {
+    /// One with nothing more to say.
+    pub fn new(compaction_id: &'a str, status: CompactionStatus) -> Self {
+        Self { compaction_id, status, summary: None, error: None }
+    }
+
+    /// One that came to this.
+    pub fn completed(compaction_id: &'a str, summary: &'a str) -> Self {
+        let summary = Some([Content::Text { text: summary.into() }]);
+        Self { summary, ..Self::new(compaction_id, CompactionStatus::Completed) }
+    }
 }
 
 /// What a session has cost so far.
