@@ -201,7 +201,7 @@ fn a_load_that_is_cancelled_can_be_made_again_at_once() {
 fn long_session(place: &Place) -> String {
     let mut client = place.start(&[]);
     let session = client.new_session(place.cwd());
-    for _ in 0..4 {
+    for _ in 0..2 {
         place.prompt(&mut client, &session, &"x".repeat(300_000));
     }
     client.finish();

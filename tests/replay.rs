@@ -327,6 +327,32 @@ fn a_loaded_session_keeps_its_title_and_counts_anew() {
     place.finish(client);
 }
 
+/// More than one page of anything, and more than waits unread; the model has the summary, the client has it all.
+#[test]
+fn a_long_session_that_was_compacted_is_told_to_its_first_word() {
+    let place = Place::new();
+    let turn = |n| {
+        let pad = "x".repeat(2000);
+        let question = json!({"role": "user", "blocks": [text_block(&format!("question {n} {pad}"))]});
+        format!("{question},\n{}", json!({"role": "assistant", "text": format!("answer {n}")}))
+    };
+    let mut messages: Vec<_> = (0..300).map(turn).collect();
+    messages.insert(290, json!({"role": "user", "summary": true, "added": "SUMMARY"}).to_string());
+    let head = r#"{"version":1,"createdAt":"2026-12-01T10:00:00Z","updatedAt":"2026-12-01T10:00:00Z""#;
+    let file = format!("{head},\"messages\":[{}]}}", messages.join(",\n"));
+    write_file(place.cwd(), ".bob/sessions/long.json", file);
+    let mut client = place.start(&[]);
+    let loaded = place.load(&mut client, "long").done();
+    let numbers =
+        loaded.questions().into_iter().map(|text| text.split(' ').nth(1).unwrap().parse::<usize>().unwrap());
+    assert!(numbers.eq(0..300usize));
+    assert_eq!(loaded.of_kind("agent_message_chunk").len(), 301);
+    place.prompt(&mut client, "long", "go on");
+    let asked = place.model.requests().pop().unwrap();
+    assert_eq!(asked.messages().len(), 1 + 2 + 2 * 10 + 1, "system, summary, ten turns, the question");
+    place.finish(client);
+}
+
 /// A card of an editor's terminal would be empty: nobody has a terminal of another process.
 #[test]
 fn nothing_replayed_names_a_terminal() {

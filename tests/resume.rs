@@ -21,7 +21,7 @@ fn two(place: &Place) -> [String; 3] {
     client.finish();
     let common = saved[0].bytes().zip(saved[1].bytes()).take_while(|(a, b)| a == b).count();
     let [old, new] = saved;
-    let beginning = old[..common].to_owned();
+    let beginning = old.chars().take(common).collect();
     [old, new, beginning]
 }
 
@@ -61,7 +61,7 @@ fn files(place: &Place) -> Vec<(String, Vec<u8>)> {
 fn the_newest_or_the_one_that_is_named_is_told_first_and_goes_on() {
     let place = Place::new();
     let [old, new, beginning] = two(&place);
-    let prefix = &old[..beginning.len() + 1];
+    let prefix: &str = &old.chars().take(beginning.len() + 1).collect::<String>();
     for (args, wanted, said) in [
         (&["--resume"][..], &new, "new"),
         (&["--resume", &old], &old, "old"),

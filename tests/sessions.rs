@@ -66,6 +66,26 @@ fn a_script_s_name_is_free_again_and_what_bore_it_is_kept() {
 }
 
 #[test]
+fn to_delete_a_script_s_session_by_its_name_takes_no_other_of_that_name() {
+    let place = Place::new();
+    let mut client = place.start(&["--script"]);
+    client.new_session(place.cwd());
+    place.prompt(&mut client, "script", "of that name");
+    client.finish();
+    let mut client = place.start(&[]);
+    let other = place.saved(&mut client, "resumed");
+    client.finish();
+    let mut client = place.start(&["--resume", &other, "--script"]);
+    assert_eq!(client.new_session(place.cwd()), other);
+    assert_eq!(client.call("session/delete", json!({"sessionId": "script"}))["result"], json!({}));
+    assert!(!place.file(&other).exists() && place.file("script").exists());
+    // Nobody goes by the name any more, so now it is the saved one's.
+    assert_eq!(client.call("session/delete", json!({"sessionId": "script"}))["result"], json!({}));
+    assert!(!place.file("script").exists());
+    client.finish();
+}
+
+#[test]
 fn without_saving_there_is_no_file_and_no_method() {
     let place = Place::new();
     support::write_file(place.user.path(), "config.json", r#"{"sessions": {"enabled": false}}"#);

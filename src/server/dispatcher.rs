@@ -168,6 +168,12 @@ impl Dispatcher {
         self.aliases.get(id).unwrap_or(id).clone()
     }
 
+    /// The name under which a session of the table is saved.
+    fn saved_name(&self, key: &SessionId) -> SessionId {
+        let own = self.aliases.iter().find(|(_, of)| *of == key);
+        own.map_or(key, |(name, _)| name).clone()
+    }
+
     fn open(&self, id: Id, method: &str, at_deadline: AtDeadline) -> Option<Reply> {
         self.server.context.outbox.open(id, method, at_deadline)
     }
@@ -313,9 +319,10 @@ impl Dispatcher {
                 return self.start(&id, opening, reply);
             }
             (_, Work::Delete) => {
+                let saved = self.saved_name(&key);
                 self.forget(&key);
-                if self.errands.give(Errand::Delete(id.clone(), reply)) {
-                    self.table.insert(id, Entry::Ending(None, Vec::new()));
+                if self.errands.give(Errand::Delete(saved.clone(), reply)) {
+                    self.table.insert(saved, Entry::Ending(None, Vec::new()));
                 }
                 return;
             }
@@ -428,6 +435,7 @@ impl Dispatcher {
     }
 
     fn ended(&mut self, Ended { id, how, last }: Ended) {
+        let saved = self.saved_name(&id);
         let was = self.forget(&id);
         match how {
             HowEnded::NotOpened => self.give_back(&id),
@@ -444,16 +452,7 @@ impl Dispatcher {
                 Err(error) => reply.err(&error),
             }
         }
-        let (busy, waiting) = match was {
-            Some(Entry::Open(busy)) => (Some(busy), Vec::new()),
-            Some(Entry::Ending(busy, waiting)) => (busy, waiting),
-            Some(Entry::Failed) | None => (None, Vec::new()),
-        };
-        let left = busy.map(|busy| busy.take()).unwrap_or_default();
-        let left = left
-            .into_iter()
-            .filter_map(|Item { work, reply, .. }| Some(Waiting { id: id.clone(), work, reply: reply? }));
-        self.go_on(left.chain(waiting).collect());
+        self.go_on(waited_for(&id, &saved, was));
         self.resumed(&id);
     }
 
@@ -466,6 +465,25 @@ impl Dispatcher {
     fn sessions(&self) -> Vec<SessionId> {
         self.table.keys().cloned().collect()
     }
+}
+
+/// What was left of an entry that is gone. A delete is of the file that this session had, whatever else bears the name
+/// by which it was asked for.
+fn waited_for(key: &SessionId, saved: &SessionId, was: Option<Entry>) -> Vec<Waiting> {
+    let (busy, mut waiting) = match was {
+        Some(Entry::Open(busy)) => (Some(busy), Vec::new()),
+        Some(Entry::Ending(busy, waiting)) => (busy, waiting),
+        Some(Entry::Failed) | None => return Vec::new(),
+    };
+    for request in waiting.iter_mut().filter(|request| request.id == *key) {
+        if matches!(request.work, Work::Delete) {
+            request.id = saved.clone();
+        }
+    }
+    let left = busy.map(|busy| busy.take()).unwrap_or_default().into_iter();
+    let left =
+        left.filter_map(|Item { work, reply, .. }| Some(Waiting { id: key.clone(), work, reply: reply? }));
+    left.chain(waiting).collect()
 }
 
 fn unbegun(busy: &Busy, id: Option<&Id>) -> Vec<(Work, Reply)> {
