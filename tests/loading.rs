@@ -101,7 +101,7 @@ fn a_script_whose_name_is_taken_goes_by_the_name_it_is_saved_under_and_by_its_ow
 }
 
 /// A file that says this of itself, with one turn in it.
-fn file(head: Value, messages: &str) -> String {
+fn file(head: &Value, messages: &str) -> String {
     let mut whole = json!({"version": 1, "id": "x", "cwd": "/nowhere", "title": "T", "createdAt": "2026-12-01T10:00:00.000Z",
         "updatedAt": "2026-12-01T11:00:00.000Z", "model": "m", "mode": "full-access", "skills": []});
     whole.as_object_mut().unwrap().extend(head.as_object().unwrap().clone());
@@ -139,23 +139,23 @@ fn refused(place: &Place, client: &mut Client, name: &str, why: &str) {
 fn what_can_not_be_loaded_is_told_apart_and_left_alone_byte_for_byte() {
     let place = Place::new();
     let mut client = place.start(&[]);
-    let whole = file(json!({}), QUESTION);
+    let whole = file(&json!({}), QUESTION);
     let deep = format!(
         r#"{{"role":"user","blocks":[{{"type":"text","text":"q","a":{}{}}}]}}"#,
         "[".repeat(200),
         "]".repeat(200)
     );
-    let with = |message: &str| file(json!({}), &format!("{QUESTION},{message}"));
+    let with = |message: &str| file(&json!({}), &format!("{QUESTION},{message}"));
     for (name, text, why) in [
         ("empty", String::new(), "is empty"),
         ("blank", " \n\t".into(), "is empty"),
-        ("truncated", whole[..whole.len() - 3].into(), "ends in the middle"),
+        ("truncated", whole.strip_suffix("}]}").unwrap().into(), "ends in the middle"),
         ("zeros", "\0".repeat(4096), "not JSON"),
         ("foreign", "# SECRET notes\n".into(), "not JSON"),
         ("other-json", r#"{"SECRET": 1}"#.into(), "no usable version"),
-        ("newer", file(json!({"version": 2}), "{\"SECRET\": 1}"), "later version"),
-        ("version-0", file(json!({"version": 0}), QUESTION), "no usable version"),
-        ("version-text", file(json!({"version": "1"}), QUESTION), "no usable version"),
+        ("newer", file(&json!({"version": 2}), "{\"SECRET\": 1}"), "later version"),
+        ("version-0", file(&json!({"version": 0}), QUESTION), "no usable version"),
+        ("version-text", file(&json!({"version": "1"}), QUESTION), "no usable version"),
         ("system", with(r#"{"role":"system","text":"SECRET"}"#), "messages[1] has a role"),
         ("developer", with(r#"{"role":"developer","text":"SECRET"}"#), "messages[1] has a role"),
         (
@@ -167,12 +167,12 @@ fn what_can_not_be_loaded_is_told_apart_and_left_alone_byte_for_byte() {
         ),
         (
             "answers-nothing",
-            file(json!({}), r#"{"role":"assistant","text":"SECRET"}"#),
+            file(&json!({}), r#"{"role":"assistant","text":"SECRET"}"#),
             "messages[0] answers nothing",
         ),
-        ("deep-block", file(json!({}), &deep), "messages[0] nests too deeply"),
-        ("deep-file", file(json!({}), &"[".repeat(1 << 20)), "not JSON"),
-        ("values", file(json!({}), &"{},".repeat(4 << 20)), "too many values"),
+        ("deep-block", file(&json!({}), &deep), "messages[0] nests too deeply"),
+        ("deep-file", file(&json!({}), &"[".repeat(1 << 20)), "not JSON"),
+        ("values", file(&json!({}), &"{},".repeat(4 << 20)), "too many values"),
     ] {
         write_file(place.cwd(), &format!(".bob/sessions/{name}.json"), text);
         refused(&place, &mut client, name, why);
@@ -204,7 +204,7 @@ fn a_file_grants_nothing_and_says_nothing_about_where() {
     let elsewhere = tempfile::tempdir().unwrap();
     let head = json!({"cwd": elsewhere.path(), "mode": "full-access", "model": "evil\nmodel", "id": "someone-else",
         "title": "T\u{202e}\nx"});
-    write_file(place.cwd(), ".bob/sessions/mine.json", file(head, QUESTION));
+    write_file(place.cwd(), ".bob/sessions/mine.json", file(&head, QUESTION));
     let mut client = place.launch(Launch::new()).start();
     client.initialize();
     let loaded = place.load(&mut client, "mine").done();
