@@ -5,6 +5,7 @@
 mod anthropic;
 mod call;
 mod came;
+mod codec;
 mod demo;
 mod dialect;
 mod endpoint;
@@ -25,6 +26,7 @@ mod schema;
 mod sse;
 mod think;
 
+pub use codec::Codec;
 pub use models::list_models;
 
 use crate::cancel::{CancelToken, Cancelled};

@@ -1,9 +1,15 @@
 //! The floors: programs that do the least of what Bob has to do, written plainly and without waste.
+use crate::long::write_and_rename;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::fs;
 use std::io::{self, BufRead, Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+/// A prompt's response.
+const END: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"stopReason\":\"end_turn\"}}\n";
 
 /// What a floor does for one line of input.
 type Serve = Box<dyn FnMut(&mut dyn Write) -> io::Result<()>>;
@@ -15,7 +21,25 @@ pub(crate) fn run(arguments: &[String]) {
         [name] if name == "fork" => Box::new(fork_exec),
         [name, address] if name == "copy" => {
             let mut copy = Copy::connect(address).expect("the model server listens");
-            Box::new(move |out| copy.one_answer(out))
+            Box::new(move |out| copy.one_answer(b"{}", out))
+        }
+        [name, address, request, session] if name == "step" => {
+            let mut copy = Copy::connect(address).expect("the model server listens");
+            let [request, saved] = [request, session].map(|path| fs::read(path).expect("it is there"));
+            let file = PathBuf::from(session).with_extension("floor");
+            Box::new(move |out| {
+                write_and_rename(&file, &saved);
+                copy.one_answer(&request, out)?;
+                write_and_rename(&file, &saved);
+                Ok(())
+            })
+        }
+        [name, file] if name == "tell" => {
+            let lines = fs::read(file).expect("it is there");
+            Box::new(move |out| {
+                lines.chunks(1 << 16).try_for_each(|piece| out.write_all(piece))?;
+                out.write_all(END)
+            })
         }
         _ => panic!("no such floor: {arguments:?}"),
     };
@@ -39,7 +63,7 @@ fn each_line(mut serve: impl FnMut(&mut dyn Write) -> io::Result<()>) -> io::Res
 #[expect(clippy::disallowed_methods, reason = "the floor is the bare call")]
 fn fork_exec(out: &mut dyn Write) -> io::Result<()> {
     Command::new("bash").args(["-c", "true"]).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
-    out.write_all(b"{\"id\":0,\"result\":{\"stopReason\":\"end_turn\"}}\n")
+    out.write_all(END)
 }
 
 /// Asks the model server and copies each delta of its answer to a line like Bob's: one thread, one buffer, all that
@@ -80,8 +104,10 @@ impl Copy {
         Ok(Self { socket, decoder: Chunked::default() })
     }
 
-    fn one_answer(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.socket.write_all(b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")?;
+    fn one_answer(&mut self, request: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        let length = request.len();
+        let head = format!("POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {length}\r\n\r\n");
+        self.socket.write_all(&[head.as_bytes(), request].concat())?;
         self.decoder = Chunked::default();
         let mut buffer = vec![0; 1 << 16];
         let (mut body, mut lines) = (Vec::new(), Vec::new());
@@ -96,7 +122,7 @@ impl Copy {
             out.flush()?;
             lines.clear();
         }
-        out.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"stopReason\":\"end_turn\"}}\n")
+        out.write_all(END)
     }
 }
 

@@ -5,8 +5,11 @@
 #![expect(clippy::print_stdout, reason = "a table on stdout is what it makes")]
 
 mod floors;
+mod formats;
+mod long;
 mod peer;
 mod rows;
+mod saved;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
@@ -30,6 +33,12 @@ const GROUPS: &[(&str, Group)] = &[
     ("cancel_elsewhere", rows::cancel_elsewhere),
     ("end_of_input", rows::end_of_input),
     ("shell_turn", rows::shell_turn),
+    ("turn", long::turn),
+    ("step_saved", long::step_saved),
+    ("load", long::load),
+    ("list", long::list),
+    ("decode", formats::decode),
+    ("request", formats::request),
     ("memory", rows::memory),
     ("unread_client", rows::unread_client),
     ("size", rows::size),

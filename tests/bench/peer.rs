@@ -1,7 +1,8 @@
 //! A program on the other end of two pipes: Bob, or a floor. No checks, no threads: what is timed is the program.
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -16,6 +17,7 @@ pub(crate) struct Peer {
     folder: TempDir,
     line: String,
     prompts: usize,
+    requests: usize,
 }
 
 impl Peer {
@@ -42,7 +44,7 @@ impl Peer {
         let mut child = command.spawn().expect("the program starts");
         let stdin = child.stdin.take();
         let stdout = BufReader::with_capacity(1 << 16, child.stdout.take().expect("it is piped"));
-        Self { child, stdin, stdout, folder, line: String::new(), prompts: 0 }
+        Self { child, stdin, stdout, folder, line: String::new(), prompts: 0, requests: 0 }
     }
 
     /// Writes a line.
@@ -68,6 +70,16 @@ impl Peer {
         for _ in 0..count {
             self.until(part);
         }
+    }
+
+    /// Where it works.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Bob's folder of the user.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
     }
 
     /// `initialize`, answered.
@@ -97,6 +109,40 @@ impl Peer {
         let session = self.session(1);
         self.until("available_commands_update");
         session
+    }
+
+    /// Sends a request and gives its result.
+    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.requests += 1;
+        let id = format!("r{}", self.requests);
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
+        let answer = self.until(&format!("\"id\":\"{id}\""));
+        let mut answer: Value = serde_json::from_str(answer).expect("it is JSON");
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].take()
+    }
+
+    /// `session/load`; all that is said until its answer.
+    pub(crate) fn load(&mut self, session: &str) -> String {
+        let params = json!({"sessionId": session, "cwd": self.folder.path(), "mcpServers": []});
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": "load", "method": "session/load", "params": params}).to_string(),
+        );
+        let mut said = String::with_capacity(1 << 21);
+        loop {
+            self.line.clear();
+            self.stdout.read_line(&mut self.line).expect("it writes text");
+            if self.line.contains("\"id\":\"load\"") {
+                assert!(self.line.contains("\"result\""), "{}", self.line);
+                return said;
+            }
+            said.push_str(&self.line);
+        }
+    }
+
+    /// `session/close`, answered.
+    pub(crate) fn close(&mut self, session: &str) {
+        self.ask("session/close", &json!({"sessionId": session}));
     }
 
     /// Sends a prompt; its id.

@@ -7,11 +7,11 @@ use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const NOWHERE: &str = "http://127.0.0.1:9/v1";
+pub(crate) const NOWHERE: &str = "http://127.0.0.1:9/v1";
 const DELTAS: usize = 20_000;
-const PROMPT_END: &str = "\"stopReason\"";
+pub(crate) const PROMPT_END: &str = "\"stopReason\"";
 
-const fn ms(milliseconds: u64) -> Duration {
+pub(crate) const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn throughput(bob: &Path) -> Vec<Row> {
         },
     );
     let count = f64::from(u32::try_from(DELTAS).expect("it is small"));
-    vec![Row::rate("20,000 deltas in one prompt", count, &times, &floor, 0.5)]
+    vec![Row::rate("20,000 deltas in one prompt", count, "", &times, &floor, 0.5)]
 }
 
 /// From the moment the server may write its first delta to the line on stdout.

@@ -78,16 +78,38 @@ impl Row {
         }
     }
 
-    /// A rate, of `count` things in these times, that has to be a part of the floor's.
-    pub(crate) fn rate(name: &'static str, count: f64, times: &Times, floor: &Times, least: f64) -> Self {
+    /// A rate, of `count` things in these times, that has to be a part of the floor's. `unit` is empty where the name
+    /// tells what is counted.
+    pub(crate) fn rate(
+        name: &'static str,
+        count: f64,
+        unit: &str,
+        times: &Times,
+        floor: &Times,
+        least: f64,
+    ) -> Self {
         let per_second = |times: &Times| count / times.median().as_secs_f64();
         let part = per_second(times) / per_second(floor);
         Self {
             name,
-            value: format!("{:.0}/s = {:.0} % of floor", per_second(times), part * 100.0),
-            floor: format!("{:.0}/s", per_second(floor)),
+            value: format!("{:.0}{unit}/s = {:.0} % of floor", per_second(times), part * 100.0),
+            floor: format!("{:.0}{unit}/s", per_second(floor)),
             target: format!(">= {:.0} % of floor", least * 100.0),
             holds: part >= least,
+        }
+    }
+
+    /// Times of a growing input: how many times the first the last may take.
+    pub(crate) fn growth(name: &'static str, all: &[Times], most: f64) -> Self {
+        let seconds: Vec<f64> = all.iter().map(|times| times.median().as_secs_f64()).collect();
+        let growth = seconds[seconds.len() - 1] / seconds[0];
+        let each: Vec<String> = seconds.iter().map(|second| format!("{:.2}", second * 1000.0)).collect();
+        Self {
+            name,
+            value: format!("{} ms, x {growth:.1}", each.join(" ")),
+            floor: String::new(),
+            target: format!("<= x {most}"),
+            holds: growth <= most,
         }
     }
 
