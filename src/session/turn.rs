@@ -279,7 +279,7 @@ impl Turn<'_> {
     /// A question that got no answer at all is taken back.
     fn close(&self, session: &mut Session, failed: bool) {
         session.history.take_back_question();
-        session.save();
+        session.store.save_changes(&session.history); // nearly always the last step was the last change
         self.speaker.update(&Update::SessionInfoUpdate {
             title: session.store.head.title.as_deref(),
             updated_at: &time(session.store.head.updated_at),

@@ -12,6 +12,7 @@ pub struct Transcript {
     bytes: Vec<u8>,
     /// Where each begins.
     starts: Vec<usize>,
+    changes: u64,
 }
 
 impl Transcript {
@@ -23,6 +24,11 @@ impl Transcript {
     /// There are none.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
+    }
+
+    /// How often it has changed.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// All of them, with commas between.
@@ -61,6 +67,7 @@ impl Transcript {
         if let Some(start) = self.starts.get(count) {
             self.bytes.truncate(start.saturating_sub(BETWEEN.len()));
             self.starts.truncate(count);
+            self.changes += 1;
         }
     }
 
@@ -72,6 +79,7 @@ impl Transcript {
             let (was, is) = (old.len(), new.len());
             self.bytes.splice(old, new);
             self.starts.iter_mut().skip(at + 1).for_each(|start| *start = *start - was + is);
+            self.changes += 1;
         }
     }
 
@@ -85,6 +93,7 @@ impl Transcript {
         self.bytes.splice(start..start, new);
         self.starts.iter_mut().skip(at).for_each(|start| *start += length);
         self.starts.insert(at, start);
+        self.changes += 1;
     }
 
     fn begin(&mut self) {
@@ -92,6 +101,7 @@ impl Transcript {
             self.bytes.extend_from_slice(BETWEEN);
         }
         self.starts.push(self.bytes.len());
+        self.changes += 1;
     }
 
     fn range(&self, at: usize) -> Option<Range<usize>> {

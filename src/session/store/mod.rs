@@ -111,6 +111,8 @@ struct Saving {
     limit: u64,
     /// The last write failed, and the user knows.
     failing: bool,
+    /// [`Transcript::changes`](crate::session::history::Transcript::changes) of what the file holds.
+    saved: Option<u64>,
     unsynced: Option<Unsynced>,
 }
 
@@ -191,13 +193,25 @@ impl Store {
         self.head.updated_at = SystemTime::now();
         let Some(saving) = &mut self.saving else { return };
         match saving.write(&self.head, history, Over::AFile) {
-            Ok(()) => saving.failing = false,
+            Ok(()) => {
+                saving.failing = false;
+                saving.saved = Some(history.transcript().changes());
+            }
             Err(error) => {
+                saving.saved = None;
                 if !saving.failing {
                     log::warn!("session {}: it could not be saved: {}", saving.id, clean(&error.to_string()));
                 }
                 saving.failing = true;
             }
+        }
+    }
+
+    /// [`save`](Self::save), unless the file holds the conversation as it stands.
+    pub fn save_changes(&mut self, history: &History) {
+        let saved = self.saving.as_ref().and_then(|saving| saving.saved);
+        if saved != Some(history.transcript().changes()) {
+            self.save(history);
         }
     }
 
@@ -230,7 +244,16 @@ impl Store {
 
 impl Saving {
     fn new(place: Place, id: SessionId, index: Option<Index>) -> Self {
-        Self { place, id, index, lock: None, limit: FILE_AT_MOST, failing: false, unsynced: None }
+        Self {
+            place,
+            id,
+            index,
+            lock: None,
+            limit: FILE_AT_MOST,
+            failing: false,
+            saved: None,
+            unsynced: None,
+        }
     }
 
     fn write(&mut self, head: &Head, history: &History, over: Over) -> io::Result<()> {

@@ -183,6 +183,36 @@ fn each_step_is_in_the_file_and_no_other_file_is_left() {
 }
 
 #[test]
+fn what_the_file_holds_is_not_written_again() {
+    let house = House::new();
+    let mut store = house.create("a");
+    let mut history = History::default();
+    say(&mut history, "q");
+    store.save(&history);
+    fs::remove_file(house.file("a")).unwrap();
+    store.save_changes(&history);
+    assert!(!house.file("a").exists());
+    say(&mut history, "again");
+    store.save_changes(&history);
+    let loaded = file::decode(&fs::read(house.file("a")).unwrap()).unwrap();
+    assert_eq!(loaded.history.messages(), history.messages());
+}
+
+#[test]
+fn what_could_not_be_written_is_tried_again() {
+    let house = House::new();
+    let mut store = house.create("a");
+    let mut history = History::default();
+    say(&mut history, "q");
+    fs::remove_file(house.file("a")).unwrap();
+    fs::create_dir(house.file("a")).unwrap();
+    store.save(&history);
+    fs::remove_dir(house.file("a")).unwrap();
+    store.save_changes(&history);
+    assert!(house.file("a").exists());
+}
+
+#[test]
 fn what_a_killed_writer_left_is_taken_away() {
     let house = House::new();
     fs::create_dir_all(house.folder()).unwrap();
