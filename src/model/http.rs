@@ -6,6 +6,7 @@
 //! down refuses the connection which the helper has just made.
 mod address;
 mod limit;
+mod names;
 mod refusal;
 
 use crate::cancel::{CancelToken, HookGuard};
@@ -16,6 +17,7 @@ use crate::settings::config::Net;
 use address::{origin, plain_url, redirected, same_origin};
 use crossbeam_channel::{bounded, select};
 use limit::{Limiting, ReadLimit};
+use names::Names;
 use refusal::{Refusal, refusal};
 use std::fmt;
 use std::io::{self, Read};
@@ -28,7 +30,6 @@ use ureq::http::StatusCode;
 use ureq::http::header::{AsHeaderName, LOCATION, RETRY_AFTER};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 // Not under semver: Cargo.toml pins the minor version.
-use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector, DefaultConnector};
 use ureq::{Agent, BodyReader, Proxy, RequestBuilder};
 
@@ -222,7 +223,7 @@ impl Client {
             .build();
         let read_limit = Arc::new(ReadLimit::new(self.net.first_byte));
         let connector = DefaultConnector::default().chain(Limiting(read_limit.clone()));
-        let agent = Agent::with_parts(config, connector, DefaultResolver::default());
+        let agent = Agent::with_parts(config, connector, Names::default());
         Ok(Line { agent, read_limit, shut: Arc::default(), extra_roots })
     }
 
