@@ -6,7 +6,7 @@
 //! it only after a full turn of 32,768 forks.
 use super::pipe::Pipe;
 use super::poll::poll;
-use super::system::{all_pids, exit_fd, is_alive_by_name, session_of};
+use super::system::{all_pids, exit_fd, is_alive_by_name, is_newest, session_of};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{self, Pid, Signal};
@@ -63,7 +63,7 @@ impl ProcessSession {
 
     /// Waits until nobody lives or `until` comes, taking output meanwhile. How many live then.
     pub(super) fn settle(self, until: Instant, pipe: &mut Pipe<'_>) -> usize {
-        if self.count() == 0 {
+        if is_newest(self.0) || self.count() == 0 {
             return 0; // nearly always, so it costs one look
         }
         while self.watch(until, pipe) && Instant::now() < until {}
@@ -160,5 +160,31 @@ impl Member {
         let Some(exit) = &self.exit else { return is_alive_by_name(self.pid) };
         let mut polled = [PollFd::new(exit, PollFlags::IN)];
         poll(&mut polled, Some(Duration::ZERO)).is_ok() && polled[0].revents().is_empty()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_is_the_newest_until_another_starts() {
+        #[expect(clippy::disallowed_methods, reason = "any child will do")]
+        let start = || Command::new("true").spawn().unwrap();
+        let mut newest = None;
+        for _ in 0..10_000 {
+            let mut child = start(); // others start things too
+            if is_newest(Pid::from_child(&child)) {
+                newest = Some(child);
+                break;
+            }
+            child.wait().unwrap();
+        }
+        let mut newest = newest.expect("for a moment nobody else starts anything");
+        let mut next = start();
+        assert!(!is_newest(Pid::from_child(&newest)));
+        next.wait().unwrap();
+        newest.wait().unwrap();
     }
 }

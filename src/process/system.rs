@@ -75,9 +75,9 @@ pub fn signal_name(signal: i32) -> String {
 const LAST_SIGNAL: i32 = 64;
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{all_pids, exit_fd, is_alive_by_name};
+pub(super) use linux::{all_pids, exit_fd, is_alive_by_name, is_newest};
 #[cfg(target_os = "macos")]
-pub(super) use macos::{all_pids, exit_fd, is_alive_by_name};
+pub(super) use macos::{all_pids, exit_fd, is_alive_by_name, is_newest};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -104,6 +104,13 @@ mod linux {
         // The name may hold anything, also `) Z`: the state is behind the last `)`.
         let state = stat.iter().rposition(|b| *b == b')').and_then(|i| stat.get(i + 2));
         !matches!(state, None | Some(b'Z' | b'X'))
+    }
+
+    /// Nothing was started anywhere since this process, which is not reaped yet: then it has left nobody behind. The last
+    /// word of `/proc/loadavg` is the id that was given last, and an id in use is given to nobody else.
+    pub(in crate::process) fn is_newest(pid: Pid) -> bool {
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        load.trim_end().rsplit(' ').next() == Some(pid.as_raw_pid().to_string().as_str())
     }
 
     pub(in crate::process) fn all_pids() -> impl Iterator<Item = Pid> {
@@ -136,6 +143,11 @@ mod macos {
     /// Zombies have no session here, so they are never asked about.
     pub(in crate::process) fn is_alive_by_name(pid: Pid) -> bool {
         process::test_kill_process(pid).is_ok()
+    }
+
+    /// Nobody tells here.
+    pub(in crate::process) fn is_newest(_: Pid) -> bool {
+        false
     }
 
     pub(in crate::process) fn all_pids() -> impl Iterator<Item = Pid> {
