@@ -137,7 +137,7 @@ fn open(busy: &Busy, context: &Context, job: &Job<'_>) -> Result<Opened, RpcErro
 fn tell_past(session: &Session, context: &Context, cancel: &CancelToken) -> Result<(), Cancelled> {
     let speaker = Speaker { context, session: &session.id, cancel };
     let say = |update: &Update<'_>| {
-        speaker.update(update);
+        speaker.update_soon(update); // the last update, or the answer, sends all of it out
         cancel.check()
     };
     let count =

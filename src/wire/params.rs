@@ -28,7 +28,18 @@ pub fn members<'a, const N: usize>(
     raw: &'a RawValue,
     names: [&str; N],
 ) -> Result<[Option<&'a RawValue>; N], serde_json::Error> {
-    let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+    members_in(raw.get(), names)
+}
+
+/// [`members`] of an object in a text that is JSON.
+///
+/// # Errors
+/// `text` is no object.
+pub fn members_in<'a, const N: usize>(
+    text: &'a str,
+    names: [&str; N],
+) -> Result<[Option<&'a RawValue>; N], serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     deserializer.deserialize_map(Members { names, once: false })
 }
 

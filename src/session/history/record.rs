@@ -3,7 +3,7 @@ use crate::model::{Arguments, AssistantMessage, Call, Image};
 use crate::tools::{Diff, Kind, Location};
 use crate::wire::acp::PlanEntry;
 use crate::wire::jsonrpc::nests_deeper_than;
-use crate::wire::params::members;
+use crate::wire::params::members_in;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -244,7 +244,15 @@ impl Record {
         if nests_deeper_than(raw.get().as_bytes(), DEEPEST) {
             return Err("nests too deeply");
         }
-        let [role, summary] = members(raw, ["role", "summary"]).map_err(|_| "is not an object")?;
+        Self::parse_again(raw.get())
+    }
+
+    /// [`parse`](Self::parse) of what was parsed or written before: not looked through once more.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn parse_again(text: &str) -> Result<Self, &'static str> {
+        let [role, summary] = members_in(text, ["role", "summary"]).map_err(|_| "is not an object")?;
         let role: &str =
             role.and_then(|role| serde_json::from_str(role.get()).ok()).ok_or("has no usable role")?;
         match role {
@@ -253,15 +261,15 @@ impl Record {
                 struct Summary {
                     added: String,
                 }
-                Ok(Self::Summary(read::<Summary>(raw, "is no whole summary")?.added))
+                Ok(Self::Summary(read::<Summary>(text, "is no whole summary")?.added))
             }
             "user" => {
-                let mut user: User = read(raw, "is no whole user message")?;
+                let mut user: User = read(text, "is no whole user message")?;
                 user.blocks = user.blocks.into_iter().map(on_one_line).collect();
                 Ok(Self::User(user))
             }
-            "assistant" => Ok(Self::Assistant(read(raw, "is no whole assistant message")?)),
-            "tool" => Ok(Self::Result(read(raw, "is no whole tool result")?)),
+            "assistant" => Ok(Self::Assistant(read(text, "is no whole assistant message")?)),
+            "tool" => Ok(Self::Result(read(text, "is no whole tool result")?)),
             _ => Err("has a role other than user, assistant and tool"),
         }
     }
@@ -293,8 +301,8 @@ impl Record {
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue, otherwise: &'static str) -> Result<T, &'static str> {
-    serde_json::from_str(raw.get()).map_err(|_| otherwise)
+fn read<'a, T: Deserialize<'a>>(text: &'a str, otherwise: &'static str) -> Result<T, &'static str> {
+    serde_json::from_str(text).map_err(|_| otherwise)
 }
 
 /// A block with a line break in it would end the line it is sent on, and what follows be a message of its own.

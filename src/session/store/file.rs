@@ -138,7 +138,7 @@ impl LoadError {
 
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct HeadForm {
+struct Form<'a> {
     version: u64,
     #[serde(default)]
     id: String,
@@ -154,11 +154,14 @@ struct HeadForm {
     mode: String,
     #[serde(default)]
     skills: Vec<String>,
+    /// Written separately, and last.
+    #[serde(borrow, skip_serializing)]
+    messages: Vec<&'a RawValue>,
 }
 
 /// The bytes before and behind the conversation's own.
 pub(super) fn around(head: &Head, transcript: &Transcript) -> (Vec<u8>, &'static [u8]) {
-    let form = HeadForm {
+    let form = Form {
         version: VERSION,
         id: head.id.to_string(),
         cwd: head.cwd.to_string_lossy().into_owned(),
@@ -168,6 +171,7 @@ pub(super) fn around(head: &Head, transcript: &Transcript) -> (Vec<u8>, &'static
         model: head.model.clone(),
         mode: head.mode.clone(),
         skills: head.skills.clone(),
+        messages: Vec::new(),
     };
     let mut before = serde_json::to_vec(&form).expect("texts and a number");
     before.pop(); // the brace: `messages` is a member of the same object
@@ -191,11 +195,6 @@ pub fn time(time: SystemTime) -> String {
 /// # Errors
 /// [`LoadError::Newer`], [`LoadError::Broken`]; never with words of the file's own.
 pub(super) fn decode(bytes: &[u8]) -> Result<Loaded, LoadError> {
-    #[derive(Deserialize)]
-    struct Messages<'a> {
-        #[serde(borrow)]
-        messages: Vec<&'a RawValue>,
-    }
     let broken = |why: &str| LoadError::Broken(why.to_owned());
     let text = std::str::from_utf8(bytes).map_err(|_| broken("it is not UTF-8"))?;
     if text.trim().is_empty() {
@@ -204,30 +203,38 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Loaded, LoadError> {
     if memory(bytes) > MEMORY_AT_MOST {
         return Err(broken("it holds too many values"));
     }
-    let raw: &RawValue = serde_json::from_str(text).map_err(|error| broken(&place(&error)))?;
-    check_version(raw)?;
-    let head: HeadForm =
-        serde_json::from_str(text).map_err(|_| broken("what stands before the messages is not whole"))?;
-    let list: Messages<'_> = serde_json::from_str(text).map_err(|_| broken("it has no list of messages"))?;
-    let history = History::restore(list.messages).map_err(|error| broken(&error.to_string()))?;
+    let form = match serde_json::from_str::<Form<'_>>(text) {
+        Ok(form) if (1..=VERSION).contains(&form.version) => form,
+        _ => return Err(why_not(text)),
+    };
+    let history = History::restore(form.messages).map_err(|error| broken(&error.to_string()))?;
     let time = |text: &str| humantime::parse_rfc3339(text).map_err(|_| broken("it has a time that is none"));
     Ok(Loaded {
         history,
-        title: head.title.as_deref().and_then(title_of),
-        created_at: time(&head.created_at)?,
-        updated_at: time(&head.updated_at)?,
-        skills: head.skills,
+        title: form.title.as_deref().and_then(title_of),
+        created_at: time(&form.created_at)?,
+        updated_at: time(&form.updated_at)?,
+        skills: form.skills,
     })
 }
 
-/// Before anything else is looked at: a later version may have anything else.
-fn check_version(raw: &RawValue) -> Result<(), LoadError> {
+/// Why a text is no [`Form`] of ours.
+fn why_not(text: &str) -> LoadError {
     let broken = |why: &str| LoadError::Broken(why.to_owned());
-    let [version] = members(raw, ["version"]).map_err(|_| broken("it is not an object"))?;
+    let raw: &RawValue = match serde_json::from_str(text) {
+        Ok(raw) => raw,
+        Err(error) => return broken(&place(&error)),
+    };
+    let Ok([version, messages]) = members(raw, ["version", "messages"]) else {
+        return broken("it is not an object");
+    };
     match version.and_then(|version| version.get().parse::<u64>().ok()) {
-        None | Some(0) => Err(broken("it has no usable version")),
-        Some(version) if version > VERSION => Err(LoadError::Newer(version)),
-        Some(_) => Ok(()),
+        None | Some(0) => broken("it has no usable version"),
+        Some(version) if version > VERSION => LoadError::Newer(version), // whatever else it has
+        Some(_) if messages.is_none_or(|list| !list.get().starts_with('[')) => {
+            broken("it has no list of messages")
+        }
+        Some(_) => broken("what stands before the messages is not whole"),
     }
 }
 
