@@ -1,6 +1,6 @@
 //! What can go wrong with a model call, in words for the user, and whether another try may help.
 use crate::cancel::Cancelled;
-use crate::model::http::{self, HttpError};
+use crate::model::http::{HttpError, is_retried, status_line};
 use crate::model::json;
 use crate::model::{AssistantMessage, Failure};
 use crate::settings::Secret;
@@ -262,7 +262,7 @@ impl Complaint {
     /// `502 Bad Gateway: its words; what to do about it`.
     fn sentence(&self, status: Option<u16>) -> String {
         let words = clean_to(&one_line(&self.words), WORDS_LIMIT).into_owned();
-        let head = status.map(|status| format!("{status} {}", http::reason(status)).trim_end().to_owned());
+        let head = status.map(status_line);
         let said = match head {
             Some(head) if words.is_empty() || head.contains(&words) => head,
             Some(head) if words.starts_with(&head) => words,
@@ -290,11 +290,6 @@ impl Complaint {
             _ => None,
         }
     }
-}
-
-/// Whether a try that was answered with `status` is worth another.
-fn is_retried(status: u16) -> bool {
-    matches!(status, 408 | 409 | 425 | 429 | 500 | 502 | 503 | 504 | 529)
 }
 
 /// The message in an error object, wherever it keeps it; without one all of it.

@@ -8,29 +8,32 @@ mod address;
 mod limit;
 mod names;
 mod refusal;
+mod tls;
+mod trust;
 
 use crate::cancel::{CancelToken, HookGuard};
 use crate::logging::carried;
 use crate::model::{Flusher, proxy};
 use crate::settings::Environment;
 use crate::settings::config::Net;
-use address::{origin, plain_url, redirected, same_origin};
+use address::{is_https, origin, plain_url, redirected, same_origin};
 use crossbeam_channel::{bounded, select};
 use limit::{Limiting, ReadLimit};
 use names::Names;
-use refusal::{Refusal, refusal};
+use refusal::{Route, refusal};
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
+use tls::Tls;
+use trust::Trust;
 use ureq::config::Config;
 use ureq::http::StatusCode;
 use ureq::http::header::{AsHeaderName, LOCATION, RETRY_AFTER};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 // Not under semver: Cargo.toml pins the minor version.
-use ureq::unversioned::transport::{Connector, DefaultConnector};
+use ureq::unversioned::transport::{ConnectProxyConnector, Connector, TcpConnector};
 use ureq::{Agent, BodyReader, Proxy, RequestBuilder};
 
 /// Response headers, in bytes.
@@ -45,8 +48,18 @@ const LAST_BYTES: Duration = Duration::from_millis(50);
 const REDIRECTS: usize = 5;
 
 /// The status' standard words; empty for one that has none.
-pub(super) fn reason(status: u16) -> &'static str {
+fn reason(status: u16) -> &'static str {
     StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
+}
+
+/// Whether a try that was answered with `status` is worth another.
+pub(super) fn is_retried(status: u16) -> bool {
+    matches!(status, 408 | 409 | 425 | 429 | 500 | 502 | 503 | 504 | 529)
+}
+
+/// `502 Bad Gateway`.
+pub(super) fn status_line(status: u16) -> String {
+    format!("{status} {}", reason(status)).trim_end().to_owned()
 }
 
 /// An exchange that came to no end.
@@ -81,10 +94,8 @@ impl fmt::Display for HttpError {
 pub(super) struct Client {
     net: Net,
     environment: Environment,
-    /// Made with the first request: the built-in root certificates cost a millisecond.
+    /// Made with the first request.
     line: Option<Line>,
-    /// Set once the extra certificates did not fit the endpoint.
-    built_in_roots: bool,
 }
 
 /// An agent with what belongs to it. After a shutdown it is of no more use.
@@ -93,8 +104,7 @@ struct Line {
     agent: Agent,
     read_limit: Arc<ReadLimit>,
     shut: Arc<AtomicBool>,
-    /// Its roots are the extra certificates.
-    extra_roots: bool,
+    route: Arc<Route>,
 }
 
 /// What is sent.
@@ -117,7 +127,7 @@ pub(super) struct Get {
 impl Client {
     /// Opens nothing and reads nothing yet.
     pub(super) fn new(net: &Net, environment: &Environment) -> Self {
-        Self { net: net.clone(), environment: environment.clone(), line: None, built_in_roots: false }
+        Self { net: net.clone(), environment: environment.clone(), line: None }
     }
 
     /// Sends `post` and waits for the answer's headers, whatever its status.
@@ -184,17 +194,11 @@ impl Client {
         let line = self.line(url)?;
         let first_byte = within.map_or(self.net.first_byte, |within| within.min(self.net.first_byte));
         let net = Net { first_byte, ..self.net.clone() };
-        match exchange(&line, url, call(&line.agent), cancel, &net) {
-            // The certificates of `caFile` stand beside the built-in ones, but ureq takes one set: the other
-            // is tried when the first does not fit.
-            Err(Refusal::Certificate(_)) if line.extra_roots => {
-                self.built_in_roots = true;
-                self.line = None;
-                let line = self.line(url)?;
-                exchange(&line, url, call(&line.agent), cancel, &net).map_err(Refusal::into_error)
-            }
-            other => other.map_err(Refusal::into_error),
+        let answer = exchange(&line, url, call(&line.agent), cancel, &net);
+        if matches!(answer, Err(HttpError::Unusable(_))) {
+            self.line = None; // what the user mends counts with the next call
         }
+        answer
     }
 
     fn line(&mut self, url: &str) -> Result<Line, HttpError> {
@@ -205,14 +209,17 @@ impl Client {
     }
 
     fn new_line(&self, url: &str) -> Result<Line, HttpError> {
-        let extra = if self.built_in_roots { Vec::new() } else { self.extra_certificates()? };
-        let extra_roots = !extra.is_empty();
-        let roots = if extra_roots { RootCerts::from(extra) } else { RootCerts::WebPki };
+        let proxy = proxy_for(url, &self.environment)?;
+        // Who needs no TLS has no trouble with a file that can't be read: the variable may be meant for others.
+        let needs_tls =
+            is_https(url) || proxy.as_ref().is_some_and(|(proxy, _)| is_https(&proxy.uri().to_string()));
+        let files = if needs_tls { trust::extra_files(&self.net, &self.environment) } else { Vec::new() };
+        let Trust { tls, extra } = Trust::read(&files)?;
+        let (proxy, named) = proxy.unzip();
         let config = Config::builder()
             .http_status_as_error(false)
             .user_agent(concat!("bob/", env!("CARGO_PKG_VERSION")))
-            .tls_config(TlsConfig::builder().root_certs(roots).build())
-            .proxy(proxy_for(url, &self.environment)?)
+            .proxy(proxy)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .max_response_header_size(HEADERS_LIMIT)
@@ -222,45 +229,25 @@ impl Client {
             .timeout_per_write(Some(self.net.idle))
             .build();
         let read_limit = Arc::new(ReadLimit::new(self.net.first_byte));
-        let connector = DefaultConnector::default().chain(Limiting(read_limit.clone()));
+        let to_host = ().chain(ConnectProxyConnector::default()).chain(TcpConnector::default());
+        let connector = to_host.chain(Tls(tls)).chain(Limiting(read_limit.clone()));
         let agent = Agent::with_parts(config, connector, Names::default());
-        Ok(Line { agent, read_limit, shut: Arc::default(), extra_roots })
-    }
-
-    /// The certificates of `net.caFile` and `SSL_CERT_FILE`.
-    fn extra_certificates(&self) -> Result<Vec<Certificate<'static>>, HttpError> {
-        let mut certificates = Vec::new();
-        let configured = self.net.ca_file.as_ref().map(|path| ("net.caFile", path.clone()));
-        let inherited = self.environment.get("SSL_CERT_FILE").map(|path| ("SSL_CERT_FILE", path.into()));
-        for (setting, path) in configured.into_iter().chain(inherited) {
-            let unusable = |why: String| {
-                HttpError::Unusable(format!("{setting}: failed to read `{}`: {why}", path.display()))
-            };
-            let pem = std::fs::read(&path).map_err(|error| unusable(error.to_string()))?;
-            let before = certificates.len();
-            for item in parse_pem(&pem) {
-                if let PemItem::Certificate(certificate) =
-                    item.map_err(|error| unusable(error.to_string()))?
-                {
-                    certificates.push(certificate);
-                }
-            }
-            if certificates.len() == before {
-                return Err(unusable("there is no certificate in it (PEM)".into()));
-            }
-        }
-        Ok(certificates)
+        let route = Arc::new(Route { proxy: named, extra });
+        Ok(Line { agent, read_limit, shut: Arc::default(), route })
     }
 }
 
-fn proxy_for(url: &str, environment: &Environment) -> Result<Option<Proxy>, HttpError> {
-    let Some(proxy) = proxy::for_origin(&origin(url), environment) else { return Ok(None) };
-    let unusable = |why: &str| HttpError::Unusable(format!("{} {why}", proxy.variable));
+/// The proxy on the way to `url`, and how to call it: without its password.
+fn proxy_for(url: &str, environment: &Environment) -> Result<Option<(Proxy, String)>, HttpError> {
+    let Some(named) = proxy::for_origin(&origin(url), environment) else { return Ok(None) };
+    let unusable = |why: &str| HttpError::Unusable(format!("{} {why}", named.variable));
     // ureq panics on a SOCKS proxy that it was not built for.
-    if proxy.address.to_ascii_lowercase().starts_with("socks") {
+    if named.address.to_ascii_lowercase().starts_with("socks") {
         return Err(unusable("names a SOCKS proxy, which is not supported"));
     }
-    Proxy::new(proxy.address).map(Some).map_err(|_| unusable("holds no address of a proxy"))
+    let proxy = Proxy::new(named.address).map_err(|_| unusable("holds no address of a proxy"))?;
+    let shown = format!("{}:{} ({})", proxy.host(), proxy.port(), named.variable);
+    Ok(Some((proxy, shown)))
 }
 
 fn exchange(
@@ -269,8 +256,8 @@ fn exchange(
     call: impl FnOnce() -> Result<Answer, ureq::Error> + Send + 'static,
     cancel: &CancelToken,
     net: &Net,
-) -> Result<Response, Refusal> {
-    cancel.check().map_err(|_| Refusal::Other(HttpError::Cancelled))?;
+) -> Result<Response, HttpError> {
+    cancel.check().map_err(|_| HttpError::Cancelled)?;
     line.read_limit.set(net.first_byte, None);
     line.read_limit.set_flusher(None); // the last answer's listener is gone
     let (agent, shut) = (line.agent.clone(), line.shut.clone());
@@ -279,10 +266,10 @@ fn exchange(
         agent.shutdown();
     });
     let sent = Instant::now();
-    let answer = on_helper(call, cancel).map_err(|error| refusal(error, url, net, cancel))?;
+    let answer = on_helper(call, cancel).map_err(|error| refusal(error, url, &line.route, net, cancel))?;
     log::debug!("model: answer {} after {:.1?}", answer.status().as_u16(), sent.elapsed());
     if cancel.is_cancelled() {
-        return Err(Refusal::Other(HttpError::Cancelled));
+        return Err(HttpError::Cancelled);
     }
     Ok(Response {
         status: answer.status().as_u16(),
@@ -365,10 +352,9 @@ impl Response {
 
     fn not_followed(&self, advice: &str) -> HttpError {
         let target = self.location.as_deref().map_or("nowhere".into(), plain_url);
-        let status = self.status;
+        let status = status_line(self.status);
         HttpError::Unusable(format!(
-            "{status} {}: the endpoint redirects to {target}, which is not followed; {advice}",
-            reason(status)
+            "{status}: the endpoint redirects to {target}, which is not followed; {advice}"
         ))
     }
 

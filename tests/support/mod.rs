@@ -22,11 +22,14 @@ pub mod process;
 pub mod saved;
 pub mod scene;
 pub mod schema;
+pub mod tls;
 pub mod turns;
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a test waits before it calls something hung. No test passes or fails by how fast anything is.
@@ -43,4 +46,29 @@ pub fn write_file(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> PathB
 /// Starts a thread whose name shows in a debugger.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().name(name.into()).spawn(work).expect("a test may have a thread");
+}
+
+/// Listens on a free port of loopback as long as the tests run; each connection has a thread of its own.
+pub fn listen(name: &'static str, serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let serve = Arc::new(serve);
+    spawn(name, move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let serve = serve.clone();
+            spawn(name, move || serve(socket));
+        }
+    });
+    address
+}
+
+/// Passes on what either side says until one of them ends.
+pub fn pass_on(one: TcpStream, other: TcpStream) {
+    let (mut from_other, mut to_one) = (other.try_clone().unwrap(), one.try_clone().unwrap());
+    spawn("pass on", move || {
+        let _ = std::io::copy(&mut from_other, &mut to_one); // one of them is gone
+        let _ = to_one.shutdown(Shutdown::Both);
+    });
+    let _ = std::io::copy(&mut &one, &mut &other); // the same
+    let _ = other.shutdown(Shutdown::Both);
 }

@@ -21,6 +21,11 @@ pub(super) fn origin(url: &str) -> String {
     plain.get(..path).unwrap_or_default().to_owned()
 }
 
+/// Whether it is called over TLS.
+pub(super) fn is_https(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("https"))
+}
+
 /// Where a `Location` leads, seen from `base`; `None`: to nothing that HTTP reaches.
 pub(super) fn redirected(base: &str, location: &str) -> Option<String> {
     let location = location.trim().split('#').next().unwrap_or_default();
