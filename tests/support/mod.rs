@@ -20,6 +20,7 @@ pub mod model_server;
 pub mod openai;
 pub mod process;
 pub mod saved;
+pub mod proxy;
 pub mod scene;
 pub mod schema;
 pub mod tls;
