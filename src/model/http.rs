@@ -31,7 +31,7 @@ use tls::Tls;
 use trust::Trust;
 use ureq::config::Config;
 use ureq::http::StatusCode;
-use ureq::http::header::{AsHeaderName, LOCATION, RETRY_AFTER};
+use ureq::http::header::{AsHeaderName, CONTENT_ENCODING, LOCATION, RETRY_AFTER};
 // Not under semver: Cargo.toml pins the minor version.
 use ureq::unversioned::transport::{ConnectProxyConnector, Connector, TcpConnector};
 use ureq::{Agent, BodyReader, Proxy, RequestBuilder};
@@ -271,10 +271,17 @@ fn exchange(
     if cancel.is_cancelled() {
         return Err(HttpError::Cancelled);
     }
+    let compressed = compression(&answer).map(str::to_owned);
+    if let Some(coding) = compressed.as_ref().filter(|_| answer.status().is_success()) {
+        let place = line.route.to(url);
+        let what = format!("the answer of {place} is compressed ({coding}), though nobody asked for that");
+        return Err(HttpError::Unusable(what));
+    }
     Ok(Response {
         status: answer.status().as_u16(),
         retry_after: retry_after(&answer, SystemTime::now()),
         location: header(&answer, LOCATION).map(str::to_owned),
+        readable: compressed.is_none(),
         body: answer.into_body().into_reader(),
         read_limit: line.read_limit.clone(),
         idle: net.idle,
@@ -310,6 +317,11 @@ fn header(answer: &Answer, name: impl AsHeaderName) -> Option<&str> {
     answer.headers().get(name)?.to_str().ok()
 }
 
+/// How the body is compressed, if it is. Nothing here asks for that.
+fn compression(answer: &Answer) -> Option<&str> {
+    header(answer, CONTENT_ENCODING).filter(|coding| !["", "identity"].contains(coding))
+}
+
 /// `Retry-After` in seconds or as a date, `retry-after-ms` before it.
 fn retry_after(answer: &Answer, now: SystemTime) -> Option<Duration> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| *number >= 0.0);
@@ -332,6 +344,8 @@ pub(super) struct Response {
     pub(super) retry_after: Option<Duration>,
     /// Where it says that the thing is.
     location: Option<String>,
+    /// Its body is not compressed.
+    readable: bool,
     body: BodyReader<'static>,
     read_limit: Arc<ReadLimit>,
     idle: Duration,
@@ -412,7 +426,7 @@ impl Response {
         }
     }
 
-    /// The beginning of the body of an error; where it breaks off, what came.
+    /// The beginning of the body of an error; where it breaks off, what came; nothing of a compressed one.
     ///
     /// # Errors
     /// [`HttpError::Cancelled`].
@@ -421,7 +435,8 @@ impl Response {
         let mut body = Vec::new();
         match self.read_up_to(ERROR_BODY_LIMIT, &mut body) {
             Err(HttpError::Cancelled) => Err(HttpError::Cancelled),
-            _ => Ok(body),
+            _ if self.readable => Ok(body),
+            _ => Ok(Vec::new()),
         }
     }
 

@@ -21,6 +21,8 @@ pub struct Answer {
     headers: Vec<(String, String)>,
     steps: Vec<Step>,
     end: End,
+    /// Its pieces go out as they are, status line and all.
+    raw: bool,
 }
 
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub enum End {
     Reset,
     /// With an orderly close in the middle of the body.
     Close,
+    /// With its end mark, though the connection is closed behind it.
+    CleanClose,
     /// Not at all: the connection stays open and silent.
     HangOpen,
 }
@@ -51,7 +55,12 @@ pub struct Hold(#[expect(dead_code, reason = "to drop it is what it is for")] Se
 impl Answer {
     /// An empty answer of this status.
     pub fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), steps: Vec::new(), end: End::Clean }
+        Self { status, headers: Vec::new(), steps: Vec::new(), end: End::Clean, raw: false }
+    }
+
+    /// An answer byte for byte, with its status line and headers.
+    pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
+        Self { raw: true, ..Self::status(0) }.write(bytes)
     }
 
     /// A 200 whose body is a stream of events, still empty.
@@ -169,7 +178,11 @@ struct State {
 impl ModelServer {
     /// Listens on a free port.
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        Self::on(TcpListener::bind("127.0.0.1:0").expect("loopback has a free port"))
+    }
+
+    /// Listens there.
+    pub fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().expect("it is bound");
         let shared = Arc::new(Shared::default());
         let accepting = shared.clone();
@@ -359,10 +372,12 @@ impl Shared {
     }
 
     fn write_answer(&self, mut socket: &TcpStream, answer: Answer, gone: &Receiver<()>) -> io::Result<()> {
-        let mut head = Some(head_of(&answer));
+        let raw = answer.raw;
+        let mut head = Some(head_of(&answer)).filter(|_| !raw);
         for step in answer.steps {
             match step {
                 Step::Write(bytes) if bytes.is_empty() => {} // an empty chunk would be the end mark
+                Step::Write(bytes) if raw => socket.write_all(&bytes)?,
                 Step::Write(bytes) => {
                     let mut piece = head.take().unwrap_or_default();
                     piece.extend(format!("{:x}\r\n", bytes.len()).bytes());
@@ -378,7 +393,7 @@ impl Shared {
             }
         }
         let mut rest = head.take().unwrap_or_default();
-        if answer.end == End::Clean {
+        if !raw && matches!(answer.end, End::Clean | End::CleanClose) {
             rest.extend(b"0\r\n\r\n");
         }
         socket.write_all(&rest)

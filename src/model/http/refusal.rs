@@ -15,7 +15,7 @@ pub(super) struct Route {
 
 impl Route {
     /// The server at `url`, with the way to it.
-    fn to(&self, url: &str) -> String {
+    pub(super) fn to(&self, url: &str) -> String {
         match &self.proxy {
             Some(proxy) => format!("{} through the proxy {proxy}", origin(url)),
             None => origin(url),
