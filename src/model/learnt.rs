@@ -89,6 +89,7 @@ pub(super) fn knows_no_tools(complaint: &Complaint) -> bool {
     const PHRASES: &[&str] = &[
         "does not support tool",
         "not support tool use",
+        "no endpoints found that support tool use",
         "does not support function",
         "--enable-auto-tool-choice",
     ];
