@@ -137,7 +137,7 @@ fn every_form_of_http_brings_the_reply() {
 #[test]
 fn a_length_that_is_not_the_bodys_is_no_good_end() {
     let mut scene = Scene::new();
-    let whole = events("hel");
+    let whole = events("hel").into_bytes();
     let (said, rest) = (openai::event(&text("hel")).len(), 20);
     for (length, body) in [
         (said + rest + 100, &whole[..said + rest]), // more than comes
@@ -146,14 +146,14 @@ fn a_length_that_is_not_the_bodys_is_no_good_end() {
     ] {
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n");
-        let turn = scene.answers([Answer::raw(head + body).end(End::Close)]);
+        let turn = scene.answers([Answer::raw([head.as_bytes(), body].concat()).end(End::Close)]);
         assert!(error(&turn).contains("cut off"), "{length}: {}", turn.response);
     }
     // What follows on its heels is not taken for the next answer.
     says_hello(&scene.answers([say("hello")]));
     // An end mark of the reply's own counts more than a length.
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", whole.len() + 100);
-    let turn = scene.answers([Answer::raw(head + &whole).end(End::Close)]);
+    let turn = scene.answers([Answer::raw([head.as_bytes(), &whole].concat()).end(End::Close)]);
     assert_eq!((turn.text().as_str(), turn.stop_reason()), ("hel", "end_turn"));
     scene.finish();
 }
@@ -241,4 +241,19 @@ fn a_base_url_with_a_secret_or_a_query_is_refused_without_showing_it() {
         client.finish();
         assert!(!format!("{response}{}", client.wait_stderr()).contains("s3cret"), "{response}");
     }
+}
+
+#[test]
+fn a_host_that_is_not_there_is_named_while_it_is_tried_again() {
+    let nowhere = "a".repeat(64); // no name is as long: no server has to be asked for it
+    let mut client = Launch::new().model(&format!("http://{nowhere}:8080/v1")).start();
+    let session = client.open();
+    let prompt = client.send_prompt(&session, "hi");
+    let notice = client.wait_update(|update| update["sessionUpdate"] == "agent_thought_chunk");
+    let words = notice["content"]["text"].as_str().unwrap();
+    let named = format!("no answer from http://{nowhere}:8080: failed to lookup address");
+    assert!(words.starts_with(&named) && words.contains("; trying again in"), "{words}");
+    client.notify("session/cancel", json!({"sessionId": session}));
+    client.wait_turn(&session, &prompt);
+    client.finish();
 }
