@@ -2,14 +2,17 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod support;
 
-use std::net::TcpStream;
+use crossbeam_channel::{Receiver, unbounded};
+use serde_json::json;
+use std::io::{ErrorKind, Read};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use support::client::{Client, Launch, Turn};
 use support::command::User;
-use support::model_server::ModelServer;
-use support::openai::say;
+use support::model_server::{End, ModelServer};
+use support::openai::{finish, say, stream, text};
 use support::tls::{Authority, Flaw, TlsFront, self_signed};
-use support::{listen, pass_on, write_file};
+use support::{HANG, listen, pass_on, write_file};
 
 /// A session with the model behind `front`.
 struct Talk {
@@ -51,7 +54,7 @@ impl Talk {
 /// With `net.caFile` as the user's file has it.
 fn ca_file(launch: Launch, pem: &str) -> Launch {
     let path = write_file(launch.home(), "ca.pem", pem);
-    write_file(launch.home(), ".bob/config.json", serde_json::json!({"net": {"caFile": path}}).to_string());
+    write_file(launch.home(), ".bob/config.json", json!({"net": {"caFile": path}}).to_string());
     launch
 }
 
@@ -112,8 +115,8 @@ fn where_an_authority_is_named_and_is_the_wrong_one_nobody_is_told_to_name_it() 
     let stranger = Authority::named("A Stranger").signs(Flaw::None);
     let front = TlsFront::new(server.address(), renewed.clone());
     let ways: [(&dyn Fn(Launch) -> Launch, &str); 3] = [
-        (&|launch| ca_file(launch, named.pem()), "no CA of net.caFile (`"),
-        (&|launch| ssl_cert_file(launch, named.pem()), "no CA of SSL_CERT_FILE (`"),
+        (&|launch| ca_file(launch, named.pem()), "nor has one in net.caFile (`"),
+        (&|launch| ssl_cert_file(launch, named.pem()), "nor has one in SSL_CERT_FILE (`"),
         (&|launch| ssl_cert_file(ca_file(launch, named.pem()), named.pem()), "ca.pem`) and SSL_CERT_FILE (`"),
     ];
     for (way, words) in ways {
@@ -136,6 +139,7 @@ fn what_is_wrong_with_a_certificate_is_told() {
         (Flaw::Expired, "expired at 2020-02-03T00:00:00Z; is the clock right?"),
         (Flaw::NotYet, "begins at 4000-01-01T00:00:00Z; is the clock right?"),
         (Flaw::OtherHost, "is not for this host, but for DnsName(\"other.example\")"),
+        (Flaw::NoHost, "names no host (subjectAltName)"),
     ] {
         front.present(authority.signs(flaw));
         let message = talk.refused();
@@ -228,4 +232,83 @@ fn a_handshake_that_breaks_off_is_tried_again() {
     assert_eq!(turn.text(), "hello", "{}", turn.response);
     assert!(turn.thoughts().contains("trying again"), "{}", turn.thoughts());
     client.finish();
+}
+
+/// Who connects and is never answered; what the client does is in the test's hand.
+fn silent() -> (String, Receiver<TcpStream>) {
+    let (sender, accepted) = unbounded();
+    let address = listen("silent", move |client| drop(sender.send(client)));
+    (format!("https://{address}/v1"), accepted)
+}
+
+#[test]
+fn a_handshake_without_an_end_has_the_limit_of_a_connect() {
+    let (base_url, accepted) = silent();
+    let launch = Launch::new().model(&base_url);
+    write_file(launch.home(), ".bob/config.json", json!({"net": {"connectSeconds": 1}}).to_string());
+    let mut client = launch.start();
+    let session = client.open();
+    let prompt = client.send_prompt(&session, "hi");
+    let notice = client.wait_update(|update| update["sessionUpdate"] == "agent_thought_chunk");
+    let words = notice["content"]["text"].as_str().unwrap();
+    assert!(words.contains("no connection to https://127.0.0.1:") && words.contains("within 1 s"), "{words}");
+    client.notify("session/cancel", json!({"sessionId": session}));
+    client.wait_turn(&session, &prompt);
+    client.finish();
+    drop(accepted);
+}
+
+#[test]
+fn a_cancel_reaches_a_handshake() {
+    let (base_url, accepted) = silent();
+    let mut client = Launch::new().model(&base_url).start();
+    let session = client.open();
+    let prompt = client.send_prompt(&session, "hi");
+    let mut peer = accepted.recv_timeout(HANG).unwrap();
+    peer.set_read_timeout(Some(HANG)).unwrap();
+    assert_eq!(peer.read(&mut [0]).unwrap(), 1, "the client has begun to speak");
+    client.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(client.wait_turn(&session, &prompt).stop_reason(), "cancelled");
+    // All that it had said, then its end.
+    let ended = peer.read_to_end(&mut Vec::new());
+    assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    client.finish();
+}
+
+#[test]
+fn a_connection_that_was_closed_between_turns_is_made_anew_without_a_word() {
+    let (authority, server) = (Authority::new(), ModelServer::start());
+    let front = TlsFront::new(server.address(), authority.signs(Flaw::None));
+    let mut talk = Talk::with(&front, |launch| ca_file(launch, authority.pem()));
+    for _ in 0..3 {
+        server.push(say("hello").end(End::CleanClose));
+        let turn = talk.prompt();
+        assert_eq!((turn.text().as_str(), turn.thoughts().as_str()), ("hello", ""), "{}", turn.response);
+        front.wait_closed();
+    }
+    talk.client.finish();
+}
+
+#[test]
+fn much_goes_either_way() {
+    const MUCH: usize = 3 << 20;
+    let (authority, server) = (Authority::new(), ModelServer::start());
+    let front = TlsFront::new(server.address(), authority.signs(Flaw::None));
+    let mut talk = Talk::with(&front, |launch| ca_file(launch, authority.pem()));
+    server.push(stream([text(&"a".repeat(MUCH)), finish("stop")]));
+    let turn = talk.client.prompt(&talk.session, &"b".repeat(MUCH));
+    assert_eq!((turn.stop_reason(), turn.text().len()), ("end_turn", MUCH));
+    assert!(server.wait_request(0).raw.len() > MUCH);
+    talk.client.finish();
+}
+
+#[test]
+fn a_server_may_be_an_ipv6_address() {
+    // A container may have no IPv6 at all.
+    let Ok(listener) = TcpListener::bind("[::1]:0") else { return };
+    let (authority, server) = (Authority::new(), ModelServer::start());
+    let front = TlsFront::on(listener, server.address(), authority.signs(Flaw::None));
+    let mut talk = Talk::with(&front, |launch| ca_file(launch, authority.pem()));
+    talk.works(&server);
+    talk.client.finish();
 }

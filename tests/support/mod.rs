@@ -51,7 +51,15 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
 
 /// Listens on a free port of loopback as long as the tests run; each connection has a thread of its own.
 pub fn listen(name: &'static str, serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    listen_on(TcpListener::bind("127.0.0.1:0").expect("loopback has a free port"), name, serve)
+}
+
+/// The same, there.
+pub fn listen_on(
+    listener: TcpListener,
+    name: &'static str,
+    serve: impl Fn(TcpStream) + Send + Sync + 'static,
+) -> SocketAddr {
     let address = listener.local_addr().expect("it is bound");
     let serve = Arc::new(serve);
     spawn(name, move || {

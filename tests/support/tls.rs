@@ -1,5 +1,6 @@
 //! TLS in front of the model server: authorities that a test makes, what they sign, and a relay that ends TLS.
-use super::{listen, spawn};
+use super::{HANG, listen_on, spawn};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
@@ -7,7 +8,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Who signs certificates.
@@ -27,6 +28,8 @@ pub enum Flaw {
     NotYet,
     /// It is for `other.example`.
     OtherHost,
+    /// It is for nobody: it has a common name and no other.
+    NoHost,
 }
 
 impl Authority {
@@ -51,14 +54,19 @@ impl Authority {
         &self.pem
     }
 
-    /// What a server on `127.0.0.1` needs for a certificate of this authority.
+    /// What a server on loopback needs for a certificate of this authority.
     pub fn signs(&self, flaw: Flaw) -> Arc<ServerConfig> {
-        let host = if matches!(flaw, Flaw::OtherHost) { "other.example" } else { "127.0.0.1" };
-        let mut params = CertificateParams::new([host.to_owned()]).unwrap();
+        let hosts: &[&str] = match flaw {
+            Flaw::OtherHost => &["other.example"],
+            Flaw::NoHost => &[],
+            _ => &["127.0.0.1", "::1"],
+        };
+        let hosts: Vec<_> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let mut params = CertificateParams::new(hosts).unwrap();
         match flaw {
             Flaw::Expired => params.not_after = date_time_ymd(2020, 2, 3),
             Flaw::NotYet => params.not_before = date_time_ymd(4000, 1, 1),
-            Flaw::None | Flaw::OtherHost => {}
+            Flaw::None | Flaw::OtherHost | Flaw::NoHost => {}
         }
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -93,20 +101,33 @@ fn server_config(
 pub struct TlsFront {
     address: SocketAddr,
     config: Arc<Mutex<Arc<ServerConfig>>>,
+    closed: Receiver<()>,
 }
 
 impl TlsFront {
     /// In front of the server at `behind`.
     pub fn new(behind: SocketAddr, config: Arc<ServerConfig>) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), behind, config)
+    }
+
+    /// The same, there.
+    pub fn on(listener: TcpListener, behind: SocketAddr, config: Arc<ServerConfig>) -> Self {
         let config = Arc::new(Mutex::new(config));
         let current = config.clone();
-        let address = listen("TLS", move |client| {
+        let (ended, closed) = unbounded();
+        let address = listen_on(listener, "TLS", move |client| {
             let config = current.lock().unwrap().clone();
             if let Ok(server) = TcpStream::connect(behind) {
-                relay(client, server, ServerConnection::new(config).unwrap());
+                relay(client, server, ServerConnection::new(config).unwrap(), ended.clone());
             }
         });
-        Self { address, config }
+        Self { address, config, closed }
+    }
+
+    /// Waits until a connection is closed because the server behind closed it.
+    #[track_caller]
+    pub fn wait_closed(&self) {
+        self.closed.recv_timeout(HANG).expect("no connection is closed");
     }
 
     /// What stands in `…_BASE_URL`.
@@ -126,13 +147,14 @@ impl TlsFront {
 }
 
 /// One connection: this thread reads what the client says, another what the server says.
-fn relay(client: TcpStream, server: TcpStream, tls: ServerConnection) {
+fn relay(client: TcpStream, server: TcpStream, tls: ServerConnection, ended: Sender<()>) {
     let tls = Arc::new(Mutex::new(tls));
     let (to_client, from_server, writing) =
         (client.try_clone().unwrap(), server.try_clone().unwrap(), tls.clone());
     spawn("TLS out", move || {
         let _ = outward(&writing, &to_client, &from_server); // the client is gone
         let _ = to_client.shutdown(Shutdown::Both);
+        let _ = ended.send(()); // the test may be over
     });
     let _ = inward(&tls, &client, &server); // it trusts us not, or is gone
     let _ = client.shutdown(Shutdown::Both);

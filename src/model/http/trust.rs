@@ -67,19 +67,22 @@ pub(super) fn complaint(error: &CertificateError, extra: &str) -> String {
     match error {
         // A bad signature is how another CA of the same name shows, as after a CA was renewed.
         UnknownIssuer | BadSignature if extra.is_empty() => {
-            "nobody it trusts has signed the server's certificate; the certificate of a private CA belongs in \
+            "no CA that Bob trusts has signed the server's certificate; the certificate of a private CA belongs in \
              net.caFile (config.json) or SSL_CERT_FILE"
                 .into()
         }
         UnknownIssuer | BadSignature => format!(
-            "nobody it trusts has signed the server's certificate, also no CA of {extra}; is it another CA, or does \
-             the server not send the certificates in between?"
+            "no CA that Bob trusts has signed the server's certificate, nor has one in {extra}; is it another CA, or \
+             does the server leave out certificates in between?"
         ),
         CertificateError::ExpiredContext { not_after, .. } => {
             format!("the server's certificate expired at {}; is the clock right?", moment(*not_after))
         }
         CertificateError::NotValidYetContext { not_before, .. } => {
             format!("the server's certificate begins at {}; is the clock right?", moment(*not_before))
+        }
+        CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            "the server's certificate names no host (subjectAltName); a common name does not count".into()
         }
         CertificateError::NotValidForNameContext { presented, .. } => {
             format!("the server's certificate is not for this host, but for {}", presented.join(", "))

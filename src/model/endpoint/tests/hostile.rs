@@ -347,6 +347,18 @@ fn trailers_in_place_of_a_reply_are_silence() {
 }
 
 #[test]
+fn interim_answers_without_an_end_count_as_headers() {
+    let server = Server::start();
+    let outcome = call(&mut provider(&server), || {
+        let mut peer = server.accept();
+        peer.request();
+        flood(&mut peer, "HTTP/1.1 102 Processing\r\n\r\n");
+    });
+    assert!(outcome.failure().message.contains("64 KiB of headers"), "{:?}", outcome.failure());
+    assert_eq!(outcome.pauses(), []);
+}
+
+#[test]
 fn comments_without_an_end_do_not_hold_a_reply_that_said_why_it_stops() {
     let server = Server::start();
     let net = Net { idle: Duration::from_millis(50), ..net() };
