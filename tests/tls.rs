@@ -212,6 +212,7 @@ fn a_check_tells_of_a_certificate_too() {
     let ended = User::new().run(&["--check"], &variables, "");
     assert_eq!(ended.code, Some(1));
     assert!(ended.stdout.contains("net.caFile"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("does the server run"), "it does: {}", ended.stdout);
 }
 
 /// A handshake that breaks off may go better the next time.

@@ -148,7 +148,7 @@ impl<W: Write> Check<'_, W> {
             }
             Err(failure) => {
                 self.failed("models", &format!("can't be listed: {}", failure.message));
-                if failure.status.is_none() {
+                if failure.unanswered {
                     self.row(
                         "",
                         "does the server run, is the base URL right, is a proxy needed (HTTPS_PROXY)?",

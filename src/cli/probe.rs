@@ -39,7 +39,7 @@ impl Probe<'_> {
             (Why::Failed(failure), _) => failure,
             (Why::Cancelled, trouble) => {
                 let message = trouble.unwrap_or_else(|| "cancelled".to_owned());
-                Failure { status: None, message, too_long: false }
+                Failure { status: None, message, too_long: false, unanswered: false }
             }
         })
     }

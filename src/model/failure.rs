@@ -93,6 +93,7 @@ impl Trouble {
 
     /// It in words, without the key.
     pub(super) fn into_failure(self, key: Option<&Secret>) -> Failure {
+        let unanswered = matches!(self, Self::Http(HttpError::NoAnswer(_)));
         let too_long = match &self {
             Self::Status { status, complaint, .. } => complaint.is_too_long(Some(*status)),
             Self::Told(complaint) => complaint.is_too_long(complaint.status),
@@ -116,7 +117,7 @@ impl Trouble {
             Self::Unusable(what) => (None, what),
         };
         let message = masked(one_line(&message), key);
-        Failure { status, message: clean_to(&message, 2 * WORDS_LIMIT).into_owned(), too_long }
+        Failure { status, message: clean_to(&message, 2 * WORDS_LIMIT).into_owned(), too_long, unanswered }
     }
 }
 

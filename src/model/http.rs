@@ -34,7 +34,7 @@ use ureq::http::StatusCode;
 use ureq::http::header::{AsHeaderName, CONTENT_ENCODING, LOCATION, RETRY_AFTER};
 // Not under semver: Cargo.toml pins the minor version.
 use ureq::unversioned::transport::{ConnectProxyConnector, Connector, TcpConnector};
-use ureq::{Agent, BodyReader, Proxy, RequestBuilder};
+use ureq::{Agent, BodyReader, Proxy, ProxyProtocol, RequestBuilder};
 
 /// Response headers, in bytes.
 const HEADERS_LIMIT: usize = 64 << 10;
@@ -211,8 +211,9 @@ impl Client {
     fn new_line(&self, url: &str) -> Result<Line, HttpError> {
         let proxy = proxy_for(url, &self.environment)?;
         // Who needs no TLS has no trouble with a file that can't be read: the variable may be meant for others.
-        let needs_tls =
-            is_https(url) || proxy.as_ref().is_some_and(|(proxy, _)| is_https(&proxy.uri().to_string()));
+        let proxy_speaks_tls =
+            proxy.as_ref().is_some_and(|(proxy, _)| proxy.protocol() == ProxyProtocol::Https);
+        let needs_tls = is_https(url) || proxy_speaks_tls;
         let files = if needs_tls { trust::extra_files(&self.net, &self.environment) } else { Vec::new() };
         let Trust { tls, extra } = Trust::read(&files)?;
         let (proxy, named) = proxy.unzip();

@@ -262,6 +262,8 @@ pub struct Failure {
     pub message: String,
     /// The conversation is too long for the model or its endpoint: a shorter one may go through.
     pub too_long: bool,
+    /// Nobody answered: the server is not there, or not to be reached.
+    pub unanswered: bool,
 }
 
 /// The model of a session. Nothing is opened, read or sent before its first call; what it learns about the

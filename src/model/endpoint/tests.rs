@@ -317,7 +317,7 @@ fn there_are_five_tries() {
     let outcome = call_answered(&server, &vec![status("502 x", "", "<title>502 Bad Gateway</title>"); 5]);
     assert_eq!(
         outcome.failure(),
-        &Failure { status: Some(502), message: "502 Bad Gateway".into(), too_long: false }
+        &Failure { status: Some(502), message: "502 Bad Gateway".into(), too_long: false, unanswered: false }
     );
     assert_eq!(outcome.pauses().len(), 4);
 }

@@ -170,7 +170,12 @@ mod tests {
             if text.len() > self.takes {
                 self.refused += 1;
                 let message = "too long".to_owned();
-                return broken(Why::Failed(Failure { status: Some(400), message, too_long: true }));
+                return broken(Why::Failed(Failure {
+                    status: Some(400),
+                    message,
+                    too_long: true,
+                    unanswered: false,
+                }));
             }
             self.asked.push(text.clone());
             Ok(self.answers.pop_front().expect("no more calls than answers"))

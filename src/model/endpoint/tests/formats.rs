@@ -125,7 +125,7 @@ fn what_will_not_pass_is_told_without_the_key_in_every_format() {
         let message = "401 Unauthorized: invalid x-api-key ***; check the API key (bob --login)";
         assert_eq!(
             outcome.failure(),
-            &Failure { status: Some(401), message: message.into(), too_long: false }
+            &Failure { status: Some(401), message: message.into(), too_long: false, unanswered: false }
         );
     }
 }
