@@ -1,9 +1,8 @@
 #!/bin/sh
 # A prompt that needs a tool, for the real model at $LOCAL_BASE_URL. The settings keep a very small model to the point.
+# Usage: tool_call.sh FOLDER, which holds notes.txt
 set -eu
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-echo 'remember the milk' > "$dir/notes.txt"
+dir=$1
 
 LLM_PROVIDER=LOCAL LOCAL_MODEL=smollm2 LLM_TEMPERATURE=0 LLM_MAX_TOKENS=200 BOB_HOME="$dir/home" \
 "${BOB:-target/debug/bob}" --acp --script --mode full-access <<END
