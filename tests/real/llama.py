@@ -164,11 +164,11 @@ def conversation_too_long(server, form, folder):
     bob = Bob(folder, variables(folder, server, form, LLM_EXTRA_BODY='{"stop": ["."]}'))
     for _ in range(6):
         turn = bob.turn(LONG_TEXT)
-        if "compressed" in text(turn):
+        if "compressed" in thoughts(turn):
             break
     show(turn)
     check("a conversation that gets too long is compressed, and goes on",
-          "compressed" in text(turn) and stop_reason(turn) == "end_turn", turn)
+          "compressed" in thoughts(turn) and stop_reason(turn) == "end_turn", turn)
     bob.stop()
 
 

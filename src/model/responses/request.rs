@@ -61,8 +61,16 @@ enum Item<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Ours<'a> {
-    Message { role: &'static str, content: Vec<Content<'a>> },
+    Message { role: &'static str, content: Said<'a> },
     FunctionCallOutput { call_id: Cow<'a, str>, output: &'a str },
+}
+
+/// What a message says. The model's in parts would need an id, which only the provider can give.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Said<'a> {
+    User(Vec<Content<'a>>),
+    Assistant(&'a str),
 }
 
 #[derive(Serialize)]
@@ -74,9 +82,8 @@ enum Content<'a> {
     InputImage {
         #[serde(serialize_with = "picture::data_url")]
         image_url: &'a Image,
-    },
-    OutputText {
-        text: &'a str,
+        /// `auto`, what it is by itself: servers that check bodies by the official types demand it.
+        detail: &'static str,
     },
 }
 
@@ -107,7 +114,8 @@ fn items<'a>(request: &Request<'a>, learnt: &Learnt) -> Vec<Item<'a>> {
 }
 
 fn user(content: Vec<Content<'_>>) -> Option<Item<'_>> {
-    (!content.is_empty()).then_some(Item::Ours(Ours::Message { role: "user", content }))
+    let says_something = !content.is_empty();
+    says_something.then_some(Item::Ours(Ours::Message { role: "user", content: Said::User(content) }))
 }
 
 fn content<'a>(part: &'a Part, learnt: &Learnt) -> Content<'a> {
@@ -120,7 +128,7 @@ fn content<'a>(part: &'a Part, learnt: &Learnt) -> Content<'a> {
 fn picture<'a>(image: &'a Image, learnt: &Learnt) -> Content<'a> {
     match learnt.no_images {
         true => Content::InputText { text: NO_IMAGE.into() },
-        false => Content::InputImage { image_url: image },
+        false => Content::InputImage { image_url: image, detail: "auto" },
     }
 }
 
@@ -131,10 +139,7 @@ fn result_pictures<'a>(result: &'a ToolResult, learnt: &Learnt) -> Vec<Content<'
 
 fn item(piece: Piece<'_>) -> Item<'_> {
     match piece {
-        Piece::Text(text) => {
-            let content = vec![Content::OutputText { text }];
-            Item::Ours(Ours::Message { role: "assistant", content })
-        }
+        Piece::Text(text) => Item::Ours(Ours::Message { role: "assistant", content: Said::Assistant(text) }),
         Piece::Call(beside, call) => Item::Call {
             beside,
             call_id: fit(&call.id),

@@ -277,11 +277,8 @@ impl Item {
             kind if kind == CAME.call => Some(CAME.call(&self.came)),
             "message" if said("text") || said("refusal") => Some(without_nulls(self.came)),
             "message" if self.text.trim().is_empty() => None,
-            "message" => Some(json!({
-                "type": "message",
-                "role": "assistant",
-                "content": [{"type": "output_text", "text": self.text}],
-            })),
+            // In parts it would need an id.
+            "message" => Some(json!({"type": "message", "role": "assistant", "content": self.text})),
             "reasoning" if self.whole && (self.came["encrypted_content"].is_string() || said("text")) => {
                 Some(without_nulls(self.came))
             }

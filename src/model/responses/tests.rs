@@ -61,7 +61,7 @@ fn a_conversation_goes_out_in_this_form() {
         result("c2", "two", Vec::new()),
         say("go on"),
     ];
-    let picture = json!({"type": "input_image", "image_url": "data:image/png;base64,QUJD"});
+    let picture = json!({"type": "input_image", "image_url": "data:image/png;base64,QUJD", "detail": "auto"});
     assert_eq!(
         body(&responses(), &messages, &[tool("bash", json!({"type": "object"}))]),
         json!({
@@ -73,7 +73,7 @@ fn a_conversation_goes_out_in_this_form() {
             }],
             "input": [
                 {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "look"}, picture]},
-                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I will."}]},
+                {"type": "message", "role": "assistant", "content": "I will."},
                 {"type": "function_call", "call_id": "c1", "name": "bash", "arguments": "{\"a\":1}"},
                 {"type": "function_call", "call_id": "c2", "name": "unnamed", "arguments": "{\"a\":1}"},
                 {"type": "function_call_output", "call_id": "c1", "output": "one"},
