@@ -151,8 +151,11 @@ fn calls_match(calls: &[Call], expected: &Value) -> Result<(), String> {
     if right { Ok(()) } else { Err(format!("calls: {calls:?}")) }
 }
 
-/// `apart`: the expectation's input leaves out what has to do with a cache, as Anthropic counts.
+/// `false` is none, null any. `apart`: the expectation's input leaves out what has to do with a cache, as Anthropic counts.
 fn usage_matches(usage: Option<Usage>, expected: &Value, apart: bool) -> Result<(), String> {
+    if *expected == false && usage.is_some() {
+        return Err(format!("usage: {usage:?}"));
+    }
     let Some(expected) = expected.as_object() else { return Ok(()) };
     let usage = usage.ok_or("no usage")?;
     let cached = usage.cached_read.unwrap_or(0) + usage.cached_write.unwrap_or(0);

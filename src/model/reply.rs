@@ -288,7 +288,9 @@ impl Draft {
         tags.finish(&mut |delta| self.hear(delta, ear))?;
         let stop = self.stop(&calls)?;
         let message = AssistantMessage { opaque, calls, ..std::mem::take(&mut self.message) };
-        Ok(Reply { message, stop, usage: self.usage })
+        // A prompt is never empty: who tells 0 did not count, and an estimate is better.
+        let usage = self.usage.filter(|usage| usage.input > 0);
+        Ok(Reply { message, stop, usage })
     }
 
     fn stop(&self, calls: &[Call]) -> Result<Stop, Trouble> {

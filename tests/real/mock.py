@@ -33,8 +33,8 @@ class MockServer:
             return json.loads(answer.read() or b"null")
 
     def bodies(self):
-        """What was sent since this was last asked."""
-        return [recorded["body"] for recorded in self.ask("GET", "/bodies")]
+        """The bodies that were answered with 200, as they were sent."""
+        return self.ask("GET", "/bodies")
 
     def stop(self):
         self.process.stdin.close()
@@ -51,7 +51,7 @@ def retried(bob):
         ("limited", ["429 Too Many Requests: Slow down"], ["1.0"]),
         ("overloaded", ["529: Overloaded", "500 Internal Server Error: Something broke"], None),
         ("dropped", [""], None),
-        ("cut before the text", ["cut off"], None),
+        ("cut before the text", [""], None),
     ]:
         turn = bob.turn(prompt)
         told = re.findall(r"(.*?); trying again in ([\d.]+) s\.", thoughts(turn))
@@ -92,39 +92,108 @@ def all_at_once(bob):
     show(turn)
     ended = [call["status"] for call in finished_calls(turn)]
     check("calls that came together run in order: done, failed, done, refused, unknown",
-          ended == ["completed", "completed", "completed", "failed", "failed"] or ended, ended)
+          ended == ["completed", "completed", "completed", "failed", "failed"], ended)
     check("and the turn ends", stop_reason(turn) == "end_turn" and text(turn) == "All at once.Done.", turn)
 
 
+def thinking_goes_back(form, sent):
+    """`sent`: the body behind the results of the calls that came all at once."""
+    if form == "anthropic-messages":
+        reply = next(turn["content"] for turn in sent["messages"] if "tool_use" in kinds(turn["content"]))
+        check("thinking goes back first, with its signature, what is hidden in it too",
+              reply[:2] == [{"type": "redacted_thinking", "data": "aGlkZGVu"},
+                            {"type": "thinking", "thinking": "Two files to read, two commands to run.",
+                             "signature": "c2lnbmF0dXJl"}], reply)
+    elif form == "openai-responses":
+        thought = next(item for item in sent["input"] if item["type"] == "reasoning")
+        check("reasoning goes back encrypted, nothing is stored",
+              thought["encrypted_content"] and sent["store"] is False, thought)
+    else:
+        reply = next(message for message in sent["messages"] if message.get("tool_calls"))
+        check("reasoning goes back with its calls, by the name it came with",
+              reply.get("reasoning_content") == "Two files to read, two commands to run.", reply)
+
+
+def kinds(items):
+    return [item["type"] for item in items]
+
+
+def calls_and_results(form, sent):
+    """The ids of calls, then those of results, of a whole conversation."""
+    if form == "openai-completions":
+        calls = [call["id"] for message in sent["messages"] for call in message.get("tool_calls", [])]
+        return calls, [message["tool_call_id"] for message in sent["messages"] if message["role"] == "tool"]
+    if form == "openai-responses":
+        ids = lambda wanted: [item["call_id"] for item in sent["input"] if item["type"] == wanted]
+        return ids("function_call"), ids("function_call_output")
+    blocks = [block for turn in sent["messages"] for block in turn["content"]]
+    return ([block["id"] for block in blocks if block["type"] == "tool_use"],
+            [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"])
+
+
+def marks(sent):
+    """Where `cache_control` stands in a body."""
+    turns = [turn for turn in sent["messages"] if any("cache_control" in block for block in turn["content"])]
+    return (len([block for block in sent["system"] if "cache_control" in block]),
+            len([tool for tool in sent.get("tools", []) if "cache_control" in tool]),
+            [turn["role"] for turn in turns])
+
+
+def what_was_sent(form, sent):
+    wrong = [f"{number}: {fault}" for number, body in enumerate(sent) for fault in bodies.faults(form, body)]
+    check(f"all {len(sent)} bodies fit the types of the official client", not wrong, "\n".join(wrong[:10]))
+    unpaired = [ids for ids in (calls_and_results(form, body) for body in sent) if ids[0] != ids[1]]
+    check("in each of them every call has its result, in the same order", not unpaired, unpaired)
+    if form == "anthropic-messages":
+        marked = [marks(body) for body in sent if body.get("tools")]
+        check("system, tools and the last two turns of the user's are marked for the cache",
+              all(mark[:2] == (1, 1) and mark[2] in (["user"], ["user", "user"]) for mark in marked), marked)
+
+
+def later_thinking(folder, mock, form):
+    """A call without thinking stands in the history of a session that thinks from now on."""
+    bob = Bob(folder, environment(folder, mock.url + "/v1", form, MODELS[form], LLM_THINKING="off"),
+              "--mode", "full-access")
+    bob.turn("from now on you think")
+    bob.wait_for(bob.ask("session/set_config_option", sessionId=bob.session, configId="thought_level", value="high"))
+    turn = bob.turn("plain")
+    check("thinking from now on, with a call of before in the history: an answer", text(turn) == "Plain.", turn)
+    bob.stop()
+
+
+def talk(mock, form, folder):
+    (folder / "notes.txt").write_text("remember the milk\n")
+    (folder / "dot.png").write_bytes(base64.b64decode(DOT))
+    bob = open_bob(folder, mock, form)
+    all_at_once(bob)
+    thinking_goes_back(form, mock.bodies()[-1])
+    bob.turn("What is on this picture?", {"type": "image", "mimeType": "image/png", "data": DOT})
+    retried(bob)
+    told(bob)
+    chaos(bob, mock)
+    bob.kill()
+    bob = open_bob(folder, mock, form, load=bob.session)
+    turn = bob.turn("plain")
+    check("killed and loaded, the session goes on", text(turn) == "Plain.", turn)
+    thinking_goes_back(form, mock.bodies()[-1])
+    reply_at_its_limit(bob, folder)
+    bob.turn("plain")
+    turn = bob.turn("/compact")
+    check("/compact", "compressed" in text(turn), turn)
+    bob.turn("plain")
+    bob.stop()
+
+
 def main():
-    mock = MockServer(sys.argv[1:])
     for form in FORMATS:
         print(f"\n# {form}")
+        mock = MockServer(sys.argv[1:])
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            (folder / "notes.txt").write_text("remember the milk\n")
-            (folder / "dot.png").write_bytes(base64.b64decode(DOT))
-            bob = open_bob(folder, mock, form)
-            retried(bob)
-            told(bob)
-            chaos(bob, mock)
-            reply_at_its_limit(bob, folder)
-            all_at_once(bob)
-            bob.turn("What is on this picture?", {"type": "image", "mimeType": "image/png", "data": DOT})
-            bob.kill()
-            bob = open_bob(folder, mock, form, load=bob.session)
-            turn = bob.turn("plain")
-            check("killed and loaded, the session goes on", text(turn) == "Plain.", turn)
-            bob.turn("plain")
-            turn = bob.turn("/compact")
-            check("/compact", "compressed" in text(turn), turn)
-            bob.turn("plain")
-            bob.stop()
-            sent = mock.bodies()
-            Path(f"/tmp/h/real/bodies-{form}.json").write_text(json.dumps(sent, indent=1))
-            wrong = [f"{number}: {fault}" for number, body in enumerate(sent) for fault in bodies.faults(form, body)]
-            check(f"all {len(sent)} bodies fit the types of the official client", not wrong, "\n".join(wrong[:10]))
-    mock.stop()
+            talk(mock, form, Path(name))
+            if form != "openai-completions":
+                later_thinking(Path(name), mock, form)
+        what_was_sent(form, mock.bodies())
+        mock.stop()
     finish("mock")
 
 

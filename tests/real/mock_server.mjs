@@ -1,7 +1,7 @@
 // A mock of all three providers (npm @copilotkit/aimock) on loopback, until standard input ends. Prints its address.
 //
 // Before it stands a recorder, since the mock's own journal holds requests in OpenAI's form, whatever was sent:
-// `GET /bodies` gives back the bodies as they came, and forgets them.
+// `GET /bodies` gives back those that were taken, as they came.
 import { LLMock } from "@copilotkit/aimock";
 import fs from "node:fs";
 import http from "node:http";
@@ -10,16 +10,16 @@ const mock = new LLMock({ port: 0, strict: true, chunkSize: 8 });
 mock.addFixturesFromJSON(JSON.parse(fs.readFileSync(process.argv[2], "utf8")).fixtures);
 const upstream = new URL(await mock.start());
 
-let bodies = [];
+const bodies = [];
 
 const recorder = http.createServer(async (request, response) => {
   const pieces = [];
   for await (const piece of request) pieces.push(piece);
   const body = Buffer.concat(pieces);
-  if (request.url === "/bodies") return response.end(JSON.stringify(bodies.splice(0)));
+  if (request.url === "/bodies") return response.end(JSON.stringify(bodies));
   const { method, url: path, headers } = request;
-  if (path.startsWith("/v1/")) bodies.push({ path, body: JSON.parse(body) });
   const onward = http.request(upstream, { method, path, headers }, (answer) => {
+    if (path.startsWith("/v1/") && answer.statusCode === 200) bodies.push(JSON.parse(body));
     response.writeHead(answer.statusCode, answer.headers);
     answer.on("data", (piece) => response.write(piece));
     answer.on("end", () => response.end());
