@@ -1,5 +1,5 @@
 //! Tool calls as all wire formats share them: arguments, ids, names.
-use crate::model::json::Room;
+use crate::model::json::{Nesting, Room};
 use crate::model::{Arguments, Call};
 use crate::wire::jsonrpc::nests_deeper_than;
 use serde_json::{Map, Value};
@@ -46,6 +46,62 @@ pub(super) fn arguments_text(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+/// The arguments of a call while they come, in pieces. Servers repeat themselves: what has come stands before what is new
+/// in each piece, or all of it comes again at the end.
+#[derive(Default)]
+pub(super) struct Written {
+    text: String,
+    nesting: Nesting,
+}
+
+impl Written {
+    /// All that came.
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Nothing but white space came.
+    pub(super) fn is_blank(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+
+    /// Nothing is missing.
+    pub(super) fn is_whole(&self) -> bool {
+        self.nesting.is_closed() || self.text == "null"
+    }
+
+    /// The next piece.
+    pub(super) fn push(&mut self, piece: &str) {
+        if self.is_restated_by(piece) {
+            return;
+        }
+        if self.is_begun_again_by(piece) {
+            *self = Self::default();
+        }
+        self.nesting.push(piece);
+        self.text.push_str(piece);
+    }
+
+    /// All of it again, maybe spaced in another way or encoded once more.
+    fn is_restated_by(&self, piece: &str) -> bool {
+        // A far shorter piece can't be, and looking into each of many would take long.
+        let comparable = self.is_whole() && !piece.is_empty() && piece.len() >= self.text.len() / 4;
+        let object = |text: &str| match arguments(text, &mut Room::default()) {
+            Arguments::Object(members) => Some(members),
+            Arguments::Invalid(_) => None,
+        };
+        comparable
+            && (piece == self.text || object(piece).is_some_and(|again| object(&self.text) == Some(again)))
+    }
+
+    /// An object can't go on with its own beginning, unless a value is due; nor can what stands for nothing.
+    fn is_begun_again_by(&self, piece: &str) -> bool {
+        let stands_for_nothing = matches!(self.text.as_str(), "{}" | "null");
+        let repeats = piece.starts_with(&self.text) && !self.nesting.awaits_value();
+        piece.starts_with('{') && (stands_for_nothing || self.text.starts_with('{') && repeats)
     }
 }
 
@@ -118,6 +174,29 @@ mod tests {
                 (Arguments::Invalid(raw), None) => assert_eq!(raw, text),
                 (other, _) => panic!("{text}: {other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_is_said_again_is_written_once() {
+        for (pieces, expected) in [
+            (["{\"a\":", "1", "}"], "{\"a\":1}"),
+            (["{\"a\":1}", "{\"a\":1}", ""], "{\"a\":1}"),
+            (["{\"a\":1}", "{\"a\": 1}", "\"{\\\"a\\\":1}\""], "{\"a\":1}"),
+            (["{", "{\"a\"", "{\"a\":1}"], "{\"a\":1}"),
+            (["{\"a\":\"x", "{\"a\":\"xy", "{\"a\":\"xyz\"}"], "{\"a\":\"xyz\"}"),
+            (["{}", "{\"a\":", "1}"], "{\"a\":1}"),
+            (["null", "{\"a\":", "1}"], "{\"a\":1}"),
+            (["{}", "{}", ""], "{}"),
+            // What may be meant like that stays.
+            (["{\"a\":", "{\"a\":", "1}}"], "{\"a\":{\"a\":1}}"),
+            (["{\"a\":[", "{\"a\":[", "]}]}"], "{\"a\":[{\"a\":[]}]}"),
+            (["{\"a\":1}", "{\"a\":2}", ""], "{\"a\":1}{\"a\":2}"),
+            (["{\"a\":\"", "ha", "ha"], "{\"a\":\"haha"),
+        ] {
+            let mut written = Written::default();
+            pieces.iter().for_each(|piece| written.push(piece));
+            assert_eq!(written.as_str(), expected, "{pieces:?}");
         }
     }
 

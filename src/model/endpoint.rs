@@ -18,6 +18,8 @@ use std::time::Duration;
 const REPLY_LIMIT: usize = 64 << 20;
 /// How long usage and `[DONE]` may follow the end of the reply itself.
 const ENDING: Duration = Duration::from_secs(2);
+/// The same where the end was announced before, and was none.
+const LATER_ENDING: Duration = Duration::from_secs(30);
 
 /// Talks any wire format.
 pub(super) struct EndpointProvider {
@@ -144,10 +146,13 @@ fn read_to_end(response: &mut Response, stream: &mut ReplyStream, ear: &mut Ear<
             return Err(Trouble::TooLarge("64 MiB"));
         }
         stream.push(&buffer[..length], ear)?;
-        if ends_told != stream.ends_told() {
-            ends_told = stream.ends_told();
-            response.expect_end_within(ENDING);
+        if stream.went_on() {
+            response.expect_more();
+        } else if ends_told != stream.ends_told() {
+            let limit = if ends_told == 0 { ENDING } else { LATER_ENDING };
+            response.expect_end_within(limit);
         }
+        ends_told = stream.ends_told();
     }
     Ok(())
 }

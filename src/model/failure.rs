@@ -167,10 +167,21 @@ impl Complaint {
                 let words = value["error_message"].as_str().unwrap_or_default();
                 Self { kind: text_of(&value["error_type"]), ..Self::of_words(words.into()) }.kinds_of(value)
             }
+            Value::Bool(true) => Self::of_object(value),
             _ if value["object"] == "error" || value["type"] == "error" => Self::of_object(value),
+            _ if is_bare(value) => Self::of_object(value),
+            _ if is_minimax(&value["base_resp"]) => {
+                Self::of_words(text_of(&value["base_resp"]["status_msg"]))
+            }
             _ => return None,
         };
         Some(complaint)
+    }
+
+    /// From a word for the end of a reply that is a failure's.
+    pub(super) fn of_reason(reason: &str) -> Self {
+        let kind = reason.to_lowercase();
+        Self { words: format!("the provider broke the reply off: {reason}"), kind, status: None }
     }
 
     /// From data that is known to be an error, JSON or not.
@@ -197,7 +208,7 @@ impl Complaint {
 
     /// Adds what `value` says about the kind of error.
     fn kinds_of(mut self, value: &Value) -> Self {
-        for name in ["code", "type", "status", "param", "error_type"] {
+        for name in ["code", "type", "status", "status_code", "statusCode", "param", "error_type"] {
             let member = &value[name];
             self.status = self.status.or_else(|| status_in(member));
             let kind = text_of(member).to_lowercase();
@@ -230,9 +241,24 @@ impl Complaint {
             "api_error",
             "unavailable",
             "timeout",
+            "too_many_requests",
+            "network_error",
+            "insufficient_system_resource",
+        ];
+        const PASSING_WORDS: &[&str] = &[
+            "internal server error",
+            "bad gateway",
+            "service unavailable",
+            "gateway timeout",
+            "too many requests",
+            "rate limit",
+            "timed out",
+            "connection refused",
+            "connection reset",
         ];
         let named = self.status.is_some_and(is_retried)
             || PASSING.iter().any(|kind| self.kind.contains(kind))
+            || self.status.is_none() && self.has(PASSING_WORDS)
             || self.has(&["overloaded"]);
         named && !self.is_quota()
     }
@@ -291,6 +317,28 @@ impl Complaint {
             _ => None,
         }
     }
+}
+
+/// An error without any dress: words and what kind of error it is, and nothing that a reply has.
+fn is_bare(value: &Value) -> bool {
+    let has = |names: &[&str], fits: fn(&Value) -> bool| names.iter().any(|name| fits(&value[*name]));
+    let is_reply = has(&["choices", "type", "usage"], |member| !member.is_null());
+    let has_words = has(&["message", "msg"], Value::is_string);
+    let is_failure = has(&["code"], is_error_code)
+        || has(&["status", "status_code", "statusCode"], |member| status_in(member).is_some());
+    !is_reply && (has_words && is_failure || has(&["detail"], Value::is_string))
+}
+
+/// A name, or a number that does not stand for success.
+fn is_error_code(code: &Value) -> bool {
+    let code = text_of(code);
+    let number = code.parse::<i64>();
+    !code.is_empty() && !number.is_ok_and(|number| number == 0 || (200..300).contains(&number))
+}
+
+/// MiniMax answers 200 and tells in the body how it went (<https://www.minimax.io/platform/document/error-code>).
+fn is_minimax(base_resp: &Value) -> bool {
+    base_resp["status_code"].as_u64().is_some_and(|code| code != 0)
 }
 
 /// The message in an error object, wherever it keeps it; without one all of it.
@@ -428,6 +476,17 @@ mod tests {
             (r#"{"error":{"message":"boom","code":"server_error"}}"#, "boom", Retry::Later),
             (r#"{"error":"model overloaded"}"#, "model overloaded", Retry::Later),
             (r#"{"error":"no such tool"}"#, "no such tool", Retry::Never),
+            (r#"{"error":true,"message":"bad"}"#, "bad", Retry::Never),
+            (r#"{"error":"upstream: Bad Gateway"}"#, "upstream: Bad Gateway", Retry::Later),
+            (
+                r#"{"error":{"message":"rate limit of 400","code":400}}"#,
+                "400 Bad Request: rate limit of 400",
+                Retry::Never,
+            ),
+            (r#"{"code":"1302","message":"slow down"}"#, "slow down", Retry::Never),
+            (r#"{"status":503,"message":"later"}"#, "503 Service Unavailable: later", Retry::Later),
+            (r#"{"detail":"worker died"}"#, "worker died", Retry::Never),
+            (r#"{"base_resp":{"status_code":1004,"status_msg":"login fail"}}"#, "login fail", Retry::Never),
             (r#"{"error_type":"rate_limit","error_message":"slow"}"#, "slow", Retry::Later),
             (r#"{"object":"error","message":"bad","code":400}"#, "400 Bad Request: bad", Retry::Never),
         ] {
@@ -436,7 +495,19 @@ mod tests {
             assert_eq!(told.retry(), retry, "{data}");
             assert_eq!(told.into_failure(None).message, words);
         }
-        for fine in [r#"{"error":null}"#, r#"{"error":""}"#, r#"{"error":{}}"#, r#"{"choices":[]}"#, "[]"] {
+        for fine in [
+            r#"{"error":null}"#,
+            r#"{"error":""}"#,
+            r#"{"error":{}}"#,
+            r#"{"error":false,"message":"a"}"#,
+            r#"{"choices":[]}"#,
+            "[]",
+            r#"{"code":0,"message":"fine"}"#,
+            r#"{"code":"200","msg":"fine"}"#,
+            r#"{"status":"running","message":"searching"}"#,
+            r#"{"type":"progress","code":1,"message":"searching"}"#,
+            r#"{"base_resp":{"status_code":0,"status_msg":"success"}}"#,
+        ] {
             assert_eq!(Complaint::in_value(&serde_json::from_str(fine).unwrap()), None, "{fine}");
         }
     }

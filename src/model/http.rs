@@ -416,6 +416,11 @@ impl Response {
         self.end = Instant::now().checked_add(self.wait);
     }
 
+    /// It was not the end: what follows gets the time between two bytes.
+    pub(super) fn expect_more(&mut self) {
+        (self.wait, self.end) = (self.idle, None);
+    }
+
     /// Reads what little may be left, so that the connection can be used again; else it is closed.
     pub(super) fn finish(mut self) {
         self.expect_end_within(LAST_BYTES);

@@ -145,6 +145,11 @@ impl Nesting {
         }
     }
 
+    /// A value may come next.
+    pub(super) fn awaits_value(&self) -> bool {
+        !self.lexer.in_string && matches!(self.last, b':' | b'[' | b',')
+    }
+
     /// All that was opened is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.depth == 0 && !self.lexer.in_string && matches!(self.last, b'}' | b'"')

@@ -95,8 +95,11 @@ impl ReplyStream {
     /// # Errors
     /// Those of [`Assembly::event`]; an event past its limit.
     pub(super) fn push(&mut self, bytes: &[u8], ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        let mut bytes = bytes;
         if matches!(self.body, Body::Unknown) {
-            self.body = match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            let begun = |byte: &u8| !byte.is_ascii_whitespace() && !sse::BOM.contains(byte);
+            bytes = bytes.iter().position(begun).map_or(&[], |at| &bytes[at..]);
+            self.body = match bytes.first() {
                 None => return Ok(()),
                 Some(b'{' | b'[' | b'<') => Body::Whole(Vec::new()),
                 Some(_) => Body::Events(sse::Decoder::default()),
@@ -120,6 +123,11 @@ impl ReplyStream {
     /// with every chunk.
     pub(super) fn ends_told(&mut self) -> usize {
         self.assembly.draft().ends_told
+    }
+
+    /// It went on behind the last announced end.
+    pub(super) fn went_on(&mut self) -> bool {
+        self.assembly.draft().went_on
     }
 
     /// The body has ended, or broken off.
@@ -175,12 +183,30 @@ fn hear_whole(assembly: &mut dyn Assembly, body: &[u8], ear: &mut Ear<'_>) -> Re
             }
         }
         Err(Bad::Syntax(error)) if error.is_eof() => return Err(Trouble::CutOff),
+        Err(Bad::Syntax(_)) if is_lines(&text) && hear_lines(assembly, &text, ear)? => return Ok(()),
         Err(Bad::Syntax(_)) => {}
         Err(too_many) => return Err(too_many.into()),
     }
     let words = Some(words_of_page(&text)).filter(|title| !title.is_empty());
     let words = text::one_line(words.as_deref().unwrap_or(&text));
     Err(Trouble::NoReply(text::clean_to(&words, 200).into_owned()))
+}
+
+/// Whether the first line is a JSON object of its own.
+fn is_lines(text: &str) -> bool {
+    text.lines().next().is_some_and(|line| json::value(line).is_ok_and(|value| value.is_object()))
+}
+
+/// Events one a line, without the dress of an event stream. `false`: they say nothing.
+fn hear_lines(assembly: &mut dyn Assembly, text: &str, ear: &mut Ear<'_>) -> Result<bool, Trouble> {
+    for data in text.lines().filter(|line| !line.trim().is_empty()) {
+        match hear_event(assembly, Event { kind: "", data }, ear) {
+            Err(Trouble::Damaged) => break, // judged by what came before
+            other => other?,
+        }
+    }
+    let draft = assembly.draft();
+    Ok(draft.is_ended() || draft.has_spoken() || draft.has_thought())
 }
 
 /// An event's data as a value; `None` for a comment that is wrapped as data.
@@ -210,11 +236,14 @@ impl From<sse::TooLong> for Trouble {
 pub(super) struct Draft {
     message: AssistantMessage,
     tags: ThinkTags,
+    has_spoken: bool,
     /// The last count.
     pub(super) usage: Option<Usage>,
     /// Why the model stopped, in the provider's word.
     finish: Option<String>,
     ends_told: usize,
+    /// Something was heard behind the last announced end.
+    went_on: bool,
     /// For what is kept of the reply as values.
     pub(super) room: Room,
     /// The model declined, in a text of its own.
@@ -229,6 +258,7 @@ impl Draft {
         if text.is_empty() {
             return Ok(());
         }
+        self.has_spoken = true;
         let mut tags = std::mem::take(&mut self.tags);
         let told = tags.push(text, &mut |delta| self.hear(delta, ear));
         self.tags = tags;
@@ -248,8 +278,13 @@ impl Draft {
 
     /// The provider says why the model stopped.
     pub(super) fn end(&mut self, reason: &str) {
-        self.finish = Some(reason.to_owned());
         self.ends_told += 1;
+        self.went_on = false;
+        let told = self.finish.as_deref().map(stop_of);
+        // Some tell the end again with their usage, and no reason better than `stop`.
+        if !matches!(told, Some(Stop::MaxTokens | Stop::Refusal)) || stop_of(reason) != Stop::End {
+            self.finish = Some(reason.to_owned());
+        }
     }
 
     /// The provider said why the model stopped.
@@ -262,14 +297,20 @@ impl Draft {
         self.finish.as_deref().map(stop_of) == Some(Stop::MaxTokens)
     }
 
-    /// Neither text nor reasoning has come.
-    pub(super) fn is_silent(&self) -> bool {
-        self.message.text.is_empty() && self.message.reasoning.is_empty()
+    /// Some text has come, maybe in `<think>` tags.
+    pub(super) fn has_spoken(&self) -> bool {
+        self.has_spoken
+    }
+
+    /// Some reasoning has come.
+    pub(super) fn has_thought(&self) -> bool {
+        !self.message.reasoning.is_empty()
     }
 
     /// Tells a piece and keeps it; what is not told is not kept.
     fn hear(&mut self, delta: Delta<'_>, ear: &mut Ear<'_>) -> Result<(), Cancelled> {
         ear.tell(delta)?;
+        self.went_on |= self.is_ended();
         match delta {
             Delta::Text(text) => self.message.text.push_str(text),
             Delta::Reasoning(text) => self.message.reasoning.push_str(text),
@@ -308,14 +349,18 @@ impl Draft {
 
 /// Why a model stopped, by any provider's word: servers that translate formats mix them up.
 fn stop_of(word: &str) -> Stop {
-    match word {
-        "stop" | "end_turn" | "stop_sequence" | "eos" | "completed" => Stop::End,
-        "tool_calls" | "tool_use" | "function_call" => Stop::End,
-        "length" | "max_tokens" | "max_output_tokens" | "model_length" => Stop::MaxTokens,
+    match word.to_ascii_lowercase().as_str() {
+        "stop" | "end_turn" | "stop_sequence" | "eos" | "eos_token" | "complete" | "completed" => Stop::End,
+        "tool_calls" | "tool_use" | "function_call" | "tool_call" => Stop::End,
+        "length" | "max_tokens" | "max_output_tokens" | "max_length" | "model_length" => Stop::MaxTokens,
         "model_context_window_exceeded" | "incomplete" => Stop::MaxTokens,
-        "content_filter" | "refusal" | "safety" => Stop::Refusal,
+        "refusal" | "safety" | "sensitive" | "recitation" | "blocklist" | "prohibited_content" => {
+            Stop::Refusal
+        }
+        "guardrail_intervened" => Stop::Refusal,
+        filter if filter.starts_with("content_filter") => Stop::Refusal,
         "pause_turn" => Stop::Pause,
-        other => Stop::Unknown(other.to_owned()),
+        _ => Stop::Unknown(word.to_owned()),
     }
 }
 

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 /// Longest line, and longest data of one event, in bytes.
 pub(super) const EVENT_LIMIT: usize = 16 << 20;
 
-const BOM: &[u8] = b"\xef\xbb\xbf";
+/// A byte order mark.
+pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// One event; its data lines are joined by newlines, bad UTF-8 is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
-//! `<think>…</think>` at the start of a reply is reasoning, however it is cut into deltas.
+//! `<think>…</think>` at the start of a reply is reasoning, however it is cut into deltas. A `</think>` there ends
+//! reasoning that the prompt began, or that came on another way.
 use crate::cancel::Cancelled;
 use crate::model::Delta;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Tells reasoning from text. Held back is only what may be the beginning of a tag.
+/// Tells reasoning from text. Held back is only what may be the beginning of a tag, white space before it included.
 #[derive(Default)]
 pub(super) struct ThinkTags {
     place: Place,
@@ -34,7 +35,7 @@ impl ThinkTags {
         let mut rest = held.as_str();
         while !rest.is_empty() {
             rest = match self.place {
-                Place::Start => self.start(rest, emit)?,
+                Place::Start => self.start(rest),
                 Place::Thinking => self.thinking(rest, emit)?,
                 Place::Behind => self.behind(rest),
                 Place::Text => {
@@ -53,19 +54,20 @@ impl ThinkTags {
         emit_some(kind, &held, emit)
     }
 
-    fn start<'a>(&mut self, text: &'a str, emit: &mut impl Emit) -> Result<&'a str, Cancelled> {
+    fn start<'a>(&mut self, text: &'a str) -> &'a str {
         let trimmed = text.trim_start();
-        emit_some(Delta::Text, text.strip_suffix(trimmed).unwrap_or_default(), emit)?;
-        if let Some(rest) = trimmed.strip_prefix(OPEN) {
-            self.place = Place::Thinking;
-            return Ok(rest);
-        }
-        if OPEN.starts_with(trimmed) {
-            trimmed.clone_into(&mut self.held);
-            return Ok("");
+        for (tag, place) in [(OPEN, Place::Thinking), (CLOSE, Place::Behind)] {
+            if let Some(rest) = trimmed.strip_prefix(tag) {
+                self.place = place;
+                return rest;
+            }
+            if tag.starts_with(trimmed) {
+                text.clone_into(&mut self.held);
+                return "";
+            }
         }
         self.place = Place::Text;
-        Ok(trimmed)
+        text
     }
 
     fn thinking<'a>(&mut self, text: &'a str, emit: &mut impl Emit) -> Result<&'a str, Cancelled> {
@@ -145,6 +147,8 @@ mod tests {
         check("<think>so it is</think>\n\nSeven", "Seven", "so it is");
         check("<think></think>a", "a", "");
         check("<think>a</thin</think>b", "b", "a</thin");
+        check("\n <think>a</think>b", "b", "a");
+        check("\n</think>\n\nb", "b", "");
     }
 
     #[test]
@@ -153,6 +157,9 @@ mod tests {
         check("<thinker>é", "<thinker>é", "");
         check("  <b>", "  <b>", "");
         check("<thi", "<thi", "");
+        check("</thinker>", "</thinker>", "");
+        check("a</think>b", "a</think>b", "");
+        check(" \n", " \n", "");
     }
 
     #[test]
@@ -164,7 +171,7 @@ mod tests {
     fn ordinary_text_goes_out_at_once() {
         let mut heard = Vec::new();
         let mut tags = ThinkTags::default();
-        for piece in [" ", "He", "llo", " <"] {
+        for piece in [" He", "llo", " ", " <"] {
             let mut emit = |delta: Delta<'_>| {
                 heard.push(format!("{delta:?}"));
                 Ok(())

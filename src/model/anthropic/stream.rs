@@ -1,7 +1,7 @@
 //! A reply, put together from its content blocks
 //! (<https://docs.anthropic.com/en/docs/build-with-claude/streaming>).
 use super::CAME;
-use crate::model::call::{arguments, arguments_text, make_ids_unique};
+use crate::model::call::{Written, arguments, arguments_text, make_ids_unique};
 use crate::model::failure::{Complaint, Trouble};
 use crate::model::json::Room;
 use crate::model::reply::{self, Assembly, Borrowed, Draft, Ear, number, one_more};
@@ -27,7 +27,9 @@ struct Block {
     text: String,
     signature: String,
     /// A call's input so far.
-    input: String,
+    input: Written,
+    /// What of the text at its beginning may come again in deltas.
+    restated: String,
     whole: bool,
 }
 
@@ -114,7 +116,7 @@ impl Assembly for Blocks {
         let mut kept = Vec::new();
         for block in std::mem::take(&mut self.blocks) {
             calls.extend(block.call(ended, &mut self.draft.room));
-            kept.extend(block.kept(cut_off));
+            kept.extend(block.kept(cut_off, &mut self.draft.room));
         }
         make_ids_unique(&mut calls);
         (calls, CAME.keep(kept))
@@ -150,6 +152,8 @@ impl Blocks {
                 self.count(&event["usage"]);
             }
             "message_stop" => self.draft.done = true,
+            // Some end with the whole message, or send nothing else.
+            "message" if self.blocks.is_empty() => drop(self.whole(event, ear)?),
             _ => {} // ping, what may be invented
         }
         Ok(())
@@ -162,7 +166,11 @@ impl Blocks {
         if came["type"] == CAME.call {
             ear.begun(came["name"].as_str())?;
         }
-        self.delta(Some(index), &Piece::of(came, ""), ear)
+        self.delta(Some(index), &Piece::of(came, ""), ear)?;
+        if let Some(block) = self.blocks.last_mut() {
+            block.restated.clone_from(&block.text);
+        }
+        Ok(())
     }
 
     fn push(&mut self, block: Block) -> Result<(), Trouble> {
@@ -175,25 +183,31 @@ impl Blocks {
         let (text, thinking) = (Borrowed::text(&piece.text), Borrowed::text(&piece.thinking));
         let (input, signature) = (Borrowed::text(&piece.partial_json), Borrowed::text(&piece.signature));
         let block = self.block(index, piece)?;
+        let (text, thinking) = (block.not_restated(text), block.not_restated(thinking));
         block.text.push_str(text);
         block.text.push_str(thinking);
-        block.input.push_str(input);
+        block.input.push(input);
         block.signature.push_str(signature);
         self.draft.reasoning(thinking, ear)?;
         Ok(self.draft.text(text, ear)?)
     }
 
-    /// The block with this index, else the last. One that was never begun begins here.
+    /// The block with this index, else the last. One that was never begun begins here; so does thinking in a block that
+    /// was begun as text.
     fn block(&mut self, index: Option<u64>, piece: &Piece<'_>) -> Result<&mut Block, Trouble> {
         let found = match index {
             Some(index) => self.blocks.iter().rposition(|block| block.index == index),
             None => self.blocks.len().checked_sub(1),
         };
-        let at = found.unwrap_or(self.blocks.len());
-        if found.is_none() {
-            self.push(Block::new(index.unwrap_or_default(), json!({"type": piece.kind()})))?;
+        match found.filter(|at| !self.blocks[*at].is_mistaken_for(piece)) {
+            Some(at) => Ok(&mut self.blocks[at]),
+            None => {
+                let index = index.or(self.blocks.last().map(|block| block.index));
+                self.push(Block::new(index.unwrap_or_default(), json!({"type": piece.kind()})))?;
+                let last = self.blocks.len() - 1;
+                Ok(&mut self.blocks[last])
+            }
         }
-        Ok(&mut self.blocks[at])
     }
 
     fn end(&mut self, delta: &Value) {
@@ -225,8 +239,29 @@ impl Blocks {
 
 impl Block {
     fn new(index: u64, came: Value) -> Self {
-        let (text, signature, input) = Default::default();
-        Self { index, came, text, signature, input, whole: false }
+        let (text, signature, input, restated) = Default::default();
+        Self { index, came, text, signature, input, restated, whole: false }
+    }
+
+    /// Whether it is text and the piece is thinking, or the other way round.
+    fn is_mistaken_for(&self, piece: &Piece<'_>) -> bool {
+        let other = match self.kind() {
+            "text" => &piece.thinking,
+            "thinking" => &piece.text,
+            _ => return false,
+        };
+        !Borrowed::text(other).is_empty()
+    }
+
+    /// What is new in `text`: MiniMax begins a block with its first text, and then sends that as a delta too.
+    fn not_restated<'t>(&mut self, text: &'t str) -> &'t str {
+        if text.is_empty() {
+            return text;
+        }
+        match std::mem::take(&mut self.restated) {
+            restated if restated.is_empty() => text,
+            restated => text.strip_prefix(restated.as_str()).unwrap_or(text),
+        }
     }
 
     fn kind(&self) -> &str {
@@ -248,15 +283,15 @@ impl Block {
     /// What came in pieces, else what stood at the beginning: `{}`, also where more was to come.
     fn input(&self, ended: bool, room: &mut Room) -> Arguments {
         let began = arguments_text(&self.came["input"]);
-        match &self.input {
-            pieces if !pieces.trim().is_empty() => arguments(pieces, room),
+        match self.input.as_str() {
+            pieces if !self.input.is_blank() => arguments(pieces, room),
             _ if ended || self.whole || !matches!(began.as_str(), "" | "{}") => arguments(&began, room),
-            pieces => Arguments::Invalid(pieces.clone()),
+            pieces => Arguments::Invalid(pieces.to_owned()),
         }
     }
 
     /// What goes back of it.
-    fn kept(self, cut_off: bool) -> Option<Value> {
+    fn kept(self, cut_off: bool, room: &mut Room) -> Option<Value> {
         match self.kind() {
             "text" if self.text.trim().is_empty() => None,
             "text" => Some(json!({"type": "text", "text": self.text})),
@@ -266,7 +301,17 @@ impl Block {
             "thinking" if cut_off || self.text.is_empty() => None,
             "thinking" => Some(json!({"type": "thinking", "thinking": self.text})),
             kind if kind == CAME.call => Some(CAME.call(&self.came)),
-            _ => Some(self.came).filter(Value::is_object),
+            _ => Some(self.with_input(room)).filter(Value::is_object),
         }
+    }
+
+    /// As it began, with the input of a call that the provider ran itself.
+    fn with_input(mut self, room: &mut Room) -> Value {
+        if let (false, Arguments::Object(input)) =
+            (self.input.is_blank(), arguments(self.input.as_str(), room))
+        {
+            self.came["input"] = Value::Object(input);
+        }
+        self.came
     }
 }

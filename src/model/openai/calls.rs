@@ -1,10 +1,13 @@
 //! Tool calls, put together from what servers make of them.
 use crate::model::Call;
-use crate::model::call::{arguments, arguments_text, make_ids_unique};
+use crate::model::call::{Written, arguments, arguments_text, make_ids_unique};
 use crate::model::failure::Trouble;
-use crate::model::json::{Nesting, Room};
+use crate::model::json::Room;
 use crate::model::reply::one_more;
 use serde_json::{Map, Value};
+
+/// Members of a call, and of its function where that stands in the call's place.
+const KNOWN: [&str; 6] = ["index", "id", "type", "function", "name", "arguments"];
 
 /// The calls of one reply, while they come.
 #[derive(Default)]
@@ -15,8 +18,7 @@ struct Building {
     index: Option<u64>,
     id: String,
     name: String,
-    arguments: String,
-    nesting: Nesting,
+    arguments: Written,
     extra: Map<String, Value>,
 }
 
@@ -40,7 +42,7 @@ impl Calls {
     /// # Errors
     /// [`Trouble::TooLarge`]: too many calls, or no `room` for what we don't know of them.
     pub(super) fn push(&mut self, value: &Value, room: &mut Room) -> Result<Option<&str>, Trouble> {
-        let function = &value["function"];
+        let function = if value["function"].is_object() { &value["function"] } else { value };
         let fragment = Fragment {
             index: value["index"].as_u64(),
             id: value["id"].as_str().unwrap_or_default(),
@@ -52,7 +54,7 @@ impl Calls {
         let had_name = !call.name.is_empty();
         call.take(&fragment);
         for (name, member) in value.as_object().into_iter().flatten() {
-            if !matches!(name.as_str(), "index" | "id" | "type" | "function") && !member.is_null() {
+            if !KNOWN.contains(&name.as_str()) && !member.is_null() {
                 call.extra.insert(name.clone(), room.keep(member)?);
             }
         }
@@ -101,7 +103,7 @@ impl Calls {
         let finished = |call: Building| Call {
             id: call.id,
             name: call.name,
-            arguments: arguments(&call.arguments, room),
+            arguments: arguments(call.arguments.as_str(), room),
             extra: call.extra,
         };
         let mut calls: Vec<Call> = self.0.into_iter().map(finished).collect();
@@ -112,34 +114,42 @@ impl Calls {
 
 impl Building {
     /// Whether the fragment, found at this call's place, begins the next one: it names a tool, and either its
-    /// id is another, or there are no ids to tell and this call is whole.
+    /// id or that name is another, or there are no ids to tell and this call is whole.
     fn is_followed_by(&self, fragment: &Fragment<'_>) -> bool {
         if fragment.name.is_empty() || self.name.is_empty() {
             return false;
         }
+        let other_name = fragment.name != self.name && !self.may_be_named_on_by(fragment);
         match (self.id.as_str(), fragment.id) {
-            ("", "") => !fragment.arguments.is_empty() && self.is_whole() || fragment.name != self.name,
-            ("", _) => self.is_whole(),
-            (_, "") => false,
+            ("", "") => other_name || !fragment.arguments.is_empty() && self.arguments.is_whole(),
+            ("", _) => other_name || self.arguments.is_whole(),
+            (_, "") => other_name,
             (own, other) => own != other,
         }
     }
 
-    fn is_whole(&self) -> bool {
-        self.nesting.is_closed() || self.arguments == "null"
+    /// Whether the fragment's name may be another piece of this call's: nothing else has come of it yet.
+    fn may_be_named_on_by(&self, fragment: &Fragment<'_>) -> bool {
+        let is_told_apart = fragment.index.is_some() || !self.id.is_empty();
+        is_told_apart && fragment.id.is_empty() && self.arguments.is_blank() && fragment.arguments.is_empty()
     }
 
     fn take(&mut self, fragment: &Fragment<'_>) {
         if self.id.is_empty() {
             fragment.id.clone_into(&mut self.id);
         }
-        let restated = !fragment.name.is_empty() && fragment.arguments == self.arguments && self.is_whole();
-        if self.name.is_empty() {
-            fragment.name.clone_into(&mut self.name);
+        if self.arguments.is_blank() {
+            self.take_name(fragment.name);
         }
-        if !restated {
-            self.nesting.push(&fragment.arguments);
-            self.arguments.push_str(&fragment.arguments);
+        self.arguments.push(&fragment.arguments);
+    }
+
+    /// A name comes once, again and again, in pieces, or in pieces that each hold all of it so far.
+    fn take_name(&mut self, name: &str) {
+        if name.starts_with(&self.name) {
+            name.clone_into(&mut self.name);
+        } else {
+            self.name.push_str(name);
         }
     }
 }
@@ -212,6 +222,34 @@ mod tests {
             calls(&[fragment(None, None, Some("a"), "{}"), fragment(None, None, Some("a"), "{\"k\":2}")]);
         assert_eq!(nameless.len(), 2);
         assert_ne!(nameless[0].0, nameless[1].0);
+    }
+
+    #[test]
+    fn a_name_may_come_in_pieces() {
+        let whole = [call("c1", "read_file", json!({"k": 1}))];
+        for pieces in [["read", "_file", "", ""], ["read", "read_file", "read_file", "read_file"]] {
+            for (index, id) in [(Some(0), Some("")), (None, None), (Some(0), Some("c1"))] {
+                let rest = [(1, ""), (2, "{\"k\""), (3, ":1}")];
+                let first = fragment(index, Some("c1"), Some(pieces[0]), "");
+                let rest = rest.map(|(at, arguments)| fragment(index, id, Some(pieces[at]), arguments));
+                let fragments: Vec<Value> = std::iter::once(first).chain(rest).collect();
+                assert_eq!(calls(&fragments), whole, "{fragments:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_name_is_another_call() {
+        let both = [("a", json!({"k": 1})), ("b", json!({"k": 2}))];
+        for (own, other) in [(Some("c1"), None), (None, Some("c2")), (None, None)] {
+            let fragments = [
+                fragment(Some(0), own, Some("a"), "{\"k\":1}"),
+                fragment(Some(0), other, Some("b"), "{\"k\":2}"),
+            ];
+            let named = calls(&fragments).into_iter().map(|(_, name, arguments)| (name, arguments));
+            let expected = both.clone().map(|(name, arguments)| call("", name, arguments));
+            assert!(named.eq(expected.map(|(_, name, arguments)| (name, arguments))), "{fragments:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The wire format `openai-completions`: `POST {base}/chat/completions`
 //! (<https://platform.openai.com/docs/api-reference/chat>), and what servers make of it. Does no I/O.
 mod calls;
+mod details;
 mod request;
 mod stream;
 

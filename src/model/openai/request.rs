@@ -1,5 +1,5 @@
 //! A request's body: the conversation in this format's form.
-use super::stream::REASONING_FIELD;
+use super::stream::{REASONING_DETAILS, REASONING_FIELD};
 use crate::model::call::{fit, object_text};
 use crate::model::learnt::Learnt;
 use crate::model::picture::{self, NO_IMAGE};
@@ -136,14 +136,17 @@ impl<'a> Conversation<'a> {
     }
 
     fn reasoning(&self, message: &AssistantMessage) -> Map<String, Value> {
-        let came_as = message.opaque.as_ref().and_then(|opaque| opaque[REASONING_FIELD].as_str());
-        let field = match (self.reasoning, came_as) {
-            _ if message.calls.is_empty() => None,
-            (Reasoning::Never, _) => None,
-            (Reasoning::AsItCame, came_as) => came_as,
-            (Reasoning::Always, _) => Some("reasoning_content"),
+        let came = |name: &str| message.opaque.as_ref().map(|opaque| &opaque[name]);
+        let came_as = came(REASONING_FIELD).and_then(Value::as_str);
+        let (field, details) = match self.reasoning {
+            _ if message.calls.is_empty() => (None, None),
+            Reasoning::Never => (None, None),
+            Reasoning::AsItCame => (came_as, came(REASONING_DETAILS).filter(|details| details.is_array())),
+            Reasoning::Always => (Some("reasoning_content"), None),
         };
-        field.map(|field| (field.to_owned(), json!(message.reasoning))).into_iter().collect()
+        let field = field.map(|field| (field.to_owned(), json!(message.reasoning)));
+        let details = details.map(|details| (REASONING_DETAILS.to_owned(), details.clone()));
+        field.into_iter().chain(details).collect()
     }
 }
 
@@ -246,10 +249,12 @@ fn wire_call(call: &Call) -> WireCall<'_> {
 
 /// Names of the reasoning fields that [`Reasoning::AsItCame`] sends.
 pub(super) fn reasoning_fields<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a str> {
-    request.messages.iter().filter_map(|message| match message {
-        Message::Assistant(message) if !message.calls.is_empty() => {
-            message.opaque.as_ref()?[REASONING_FIELD].as_str()
-        }
+    let opaque = request.messages.iter().filter_map(|message| match message {
+        Message::Assistant(message) if !message.calls.is_empty() => message.opaque.as_ref(),
         _ => None,
+    });
+    opaque.flat_map(|opaque| {
+        let details = opaque[REASONING_DETAILS].is_array().then_some(REASONING_DETAILS);
+        opaque[REASONING_FIELD].as_str().into_iter().chain(details)
     })
 }

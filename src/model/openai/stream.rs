@@ -1,5 +1,6 @@
 //! A reply, put together from its chunks.
 use super::calls::Calls;
+use super::details::Details;
 use crate::cancel::Cancelled;
 use crate::model::failure::{Complaint, Trouble};
 use crate::model::reply::{self, Assembly, Borrowed, Draft, Ear, number};
@@ -7,19 +8,27 @@ use crate::model::sse::Event;
 use crate::model::{Call, Usage};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// How servers call the reasoning; where they send it twice the first counts.
-const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+const REASONING_FIELDS: [&str; 4] = ["reasoning_content", "reasoning", "thinking", "reasoning_text"];
+
+/// Reasons of providers for which a reply is broken off: any, Zhipu's, DeepSeek's.
+const FAILURES: [&str; 3] = ["error", "network_error", "insufficient_system_resource"];
 
 /// Member of a message's `opaque`: the name of its reasoning field.
 pub(super) const REASONING_FIELD: &str = "reasoning_field";
+
+/// Member of a delta, of a message that is sent, and of its `opaque`: OpenRouter's signed or encrypted reasoning
+/// (<https://openrouter.ai/docs/use-cases/reasoning-tokens>).
+pub(super) const REASONING_DETAILS: &str = "reasoning_details";
 
 /// A reply while its chunks come.
 #[derive(Default)]
 pub(super) struct Chunks {
     draft: Draft,
     reasoning_field: Option<&'static str>,
+    details: Details,
     calls: Calls,
 }
 
@@ -40,6 +49,8 @@ struct PlainChoice<'a> {
     delta: PlainDelta<'a>,
     finish_reason: Option<IgnoredAny>,
     usage: Option<IgnoredAny>,
+    message: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -50,6 +61,8 @@ struct PlainDelta<'a> {
     reasoning_content: Option<Borrowed<'a>>,
     reasoning: Option<IgnoredAny>,
     thinking: Option<IgnoredAny>,
+    reasoning_text: Option<IgnoredAny>,
+    reasoning_details: Option<IgnoredAny>,
     refusal: Option<IgnoredAny>,
     tool_calls: Option<IgnoredAny>,
     function_call: Option<IgnoredAny>,
@@ -63,10 +76,13 @@ impl<'a> PlainChunk<'a> {
         else {
             return None;
         };
-        let PlainChoice { delta, finish_reason: None, usage: None } = choice else { return None };
-        let rest =
-            [&delta.reasoning, &delta.thinking, &delta.refusal, &delta.tool_calls, &delta.function_call];
-        rest.iter().all(|member| member.is_none()).then_some(delta)
+        let PlainChoice { delta, finish_reason: None, usage: None, message: None, error: None } = choice
+        else {
+            return None;
+        };
+        let reasoning = [&delta.reasoning, &delta.thinking, &delta.reasoning_text, &delta.reasoning_details];
+        let rest = [&delta.refusal, &delta.tool_calls, &delta.function_call];
+        reasoning.iter().chain(&rest).all(|member| member.is_none()).then_some(delta)
     }
 }
 
@@ -88,8 +104,12 @@ impl Assembly for Chunks {
     }
 
     fn finish(&mut self) -> (Vec<Call>, Option<Value>) {
-        let opaque = self.reasoning_field.map(|field| json!({REASONING_FIELD: field}));
-        (std::mem::take(&mut self.calls).finish(&mut self.draft.room), opaque)
+        let field = self.reasoning_field.map(|field| (REASONING_FIELD.to_owned(), json!(field)));
+        let details = std::mem::take(&mut self.details).finish();
+        let details = details.map(|details| (REASONING_DETAILS.to_owned(), details));
+        let opaque: Map<String, Value> = field.into_iter().chain(details).collect();
+        let calls = std::mem::take(&mut self.calls).finish(&mut self.draft.room);
+        (calls, (!opaque.is_empty()).then_some(Value::Object(opaque)))
     }
 
     fn draft(&mut self) -> &mut Draft {
@@ -116,15 +136,11 @@ impl Chunks {
             return Err(Trouble::Told(complaint));
         }
         self.count(&choice["usage"]);
-        let delta = match (&choice["delta"], &choice["message"]) {
-            (delta @ Value::Object(_), _) => delta,
-            (_, message) if self.is_empty() => message,
-            _ => &Value::Null, // a restatement of what was streamed
-        };
-        self.delta(delta, ear)?;
+        self.delta(&choice["delta"], ear)?;
+        self.message(&choice["message"], ear)?;
         match choice["finish_reason"].as_str() {
             None | Some("" | "null") => Ok(()),
-            Some("error") => Err(Trouble::Told(Complaint::default())),
+            Some(reason) if FAILURES.contains(&reason) => Err(Trouble::Told(failure(reason, choice))),
             Some(reason) => {
                 self.draft.end(reason);
                 Ok(())
@@ -133,16 +149,44 @@ impl Chunks {
     }
 
     fn delta(&mut self, delta: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        self.think(delta, ear)?;
+        self.say(delta, ear)?;
+        self.call(delta, ear)
+    }
+
+    /// A message that is whole: it may restate what was streamed, or hold what was not.
+    fn message(&mut self, message: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        let (spoke, calls) = (self.draft.has_spoken(), !self.calls.is_empty());
+        if !self.draft.has_thought() && !spoke {
+            self.think(message, ear)?;
+        }
+        if !spoke {
+            self.say(message, ear)?;
+        }
+        if calls { Ok(()) } else { self.call(message, ear) }
+    }
+
+    fn think(&mut self, delta: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         let said = |name: &&str| delta[*name].as_str().is_some_and(|text| !text.is_empty());
+        let details = &delta[REASONING_DETAILS];
         if let Some(field) = REASONING_FIELDS.iter().copied().find(said) {
             self.reasoning(field, delta[field].as_str().unwrap_or_default(), ear)?;
+        } else if self.reasoning_field.is_none() {
+            self.draft.reasoning(&texts(details), ear)?;
         }
+        self.details.push(details, &mut self.draft.room)
+    }
+
+    fn say(&mut self, delta: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         match &delta["content"] {
             Value::String(text) => self.draft.text(text, ear)?,
             Value::Array(parts) => parts.iter().try_for_each(|part| self.part(part, ear))?,
-            _ => {}
+            part => self.part(part, ear)?,
         }
-        self.draft.refusal(delta["refusal"].as_str().unwrap_or_default(), ear)?;
+        Ok(self.draft.refusal(delta["refusal"].as_str().unwrap_or_default(), ear)?)
+    }
+
+    fn call(&mut self, delta: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             ear.begun(self.calls.push(call, &mut self.draft.room)?)?;
         }
@@ -152,15 +196,17 @@ impl Chunks {
         Ok(())
     }
 
-    /// Mistral's reasoning models send content as parts.
+    /// Mistral's and Databricks' reasoning models send content as parts.
     fn part(&mut self, part: &Value, ear: &mut Ear<'_>) -> Result<(), Cancelled> {
-        if let Some(text) = part["text"].as_str() {
-            self.draft.text(text, ear)?;
+        match part["type"].as_str() {
+            Some("thinking" | "reasoning" | "reasoning_text" | "redacted_thinking") => {
+                self.draft.reasoning(&texts(part), ear)
+            }
+            _ => {
+                self.draft.text(part["text"].as_str().unwrap_or_default(), ear)?;
+                self.draft.refusal(part["refusal"].as_str().unwrap_or_default(), ear)
+            }
         }
-        for thought in part["thinking"].as_array().into_iter().flatten() {
-            self.draft.reasoning(thought["text"].as_str().unwrap_or_default(), ear)?;
-        }
-        Ok(())
     }
 
     fn reasoning(&mut self, field: &'static str, text: &str, ear: &mut Ear<'_>) -> Result<(), Cancelled> {
@@ -172,14 +218,30 @@ impl Chunks {
 
     /// The last count is the one that counts: some servers restate it in every chunk.
     fn count(&mut self, usage: &Value) {
-        if usage.is_object() {
+        if usage["prompt_tokens"].is_number() || usage["completion_tokens"].is_number() {
             self.draft.usage = Some(usage_of(usage));
         }
     }
+}
 
-    fn is_empty(&self) -> bool {
-        self.draft.is_silent() && self.calls.is_empty()
+/// The text in a piece of reasoning, or in a list of them, wherever it is kept.
+fn texts(piece: &Value) -> String {
+    match piece {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => list.iter().map(texts).collect(),
+        Value::Object(members) => ["text", "thinking", "summary", "reasoning"]
+            .iter()
+            .filter_map(|name| members.get(*name))
+            .map(texts)
+            .collect(),
+        _ => String::new(),
     }
+}
+
+/// What a reason that is a failure says.
+fn failure(reason: &str, choice: &Value) -> Complaint {
+    let native = choice["native_finish_reason"].as_str().filter(|native| !native.is_empty());
+    Complaint::of_reason(native.unwrap_or(reason))
 }
 
 fn usage_of(usage: &Value) -> Usage {
@@ -187,7 +249,9 @@ fn usage_of(usage: &Value) -> Usage {
     Usage {
         input: number(&usage["prompt_tokens"]).unwrap_or_default(),
         output: number(&usage["completion_tokens"]).unwrap_or_default(),
-        cached_read: number(&input["cached_tokens"]).or_else(|| number(&usage["prompt_cache_hit_tokens"])),
+        cached_read: number(&input["cached_tokens"])
+            .or_else(|| number(&usage["prompt_cache_hit_tokens"]))
+            .or_else(|| number(&usage["cached_tokens"])),
         cached_write: number(&input["cache_write_tokens"]),
         reasoning: number(&usage["completion_tokens_details"]["reasoning_tokens"]),
     }

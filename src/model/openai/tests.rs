@@ -95,6 +95,22 @@ fn a_message_that_restates_the_stream_is_not_heard_twice() {
 }
 
 #[test]
+fn a_reply_that_goes_on_behind_its_end_is_noticed() {
+    let (mut heard, cancel) = (Heard::default(), crate::cancel::CancelSource::new().token());
+    let mut ear = crate::model::reply::Ear::new(&mut heard, &cancel);
+    let mut stream = OpenAi::new(&endpoint()).reply();
+    for (chunk, told, went_on) in [
+        (delta(json!({"content": "a"}), None), 0, false),
+        (delta(json!({"content": "b"}), Some("stop")), 1, false),
+        (delta(json!({"content": "c"}), None), 1, true),
+        (delta(json!({"content": "d"}), Some("stop")), 2, false),
+    ] {
+        stream.push(&stream_of(&[&chunk]), &mut ear).unwrap();
+        assert_eq!((stream.ends_told(), stream.went_on()), (told, went_on), "{chunk}");
+    }
+}
+
+#[test]
 fn a_call_cut_off_by_the_limit_is_no_call_to_run() {
     let call = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "a", "arguments": "{\"path\":\"hel"}}]});
     for finish in ["length", "stop"] {

@@ -1,7 +1,7 @@
 //! A reply, put together from its output items
 //! (<https://platform.openai.com/docs/api-reference/responses-streaming>).
 use super::CAME;
-use crate::model::call::{arguments, arguments_text, make_ids_unique};
+use crate::model::call::{Written, arguments, arguments_text, make_ids_unique};
 use crate::model::failure::{Complaint, Trouble};
 use crate::model::json::Room;
 use crate::model::reply::{self, Assembly, Borrowed, Draft, Ear, number, one_more};
@@ -23,6 +23,8 @@ pub(super) struct Items {
 /// One output item.
 struct Item {
     index: u64,
+    /// No event told the index.
+    index_guessed: bool,
     /// As it began; when it is whole, all of it.
     came: Value,
     whole: bool,
@@ -31,7 +33,7 @@ struct Item {
     /// The reasoning so far.
     reasoning: String,
     /// A call's arguments so far.
-    arguments: String,
+    arguments: Written,
 }
 
 /// The event that nearly all of a stream consists of.
@@ -41,7 +43,23 @@ struct ItemDelta<'a> {
     r#type: Borrowed<'a>,
     output_index: Option<u64>,
     #[serde(borrow)]
+    item_id: Option<Borrowed<'a>>,
+    #[serde(borrow)]
     delta: Borrowed<'a>,
+}
+
+/// Which item an event is about, as far as it says.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    index: Option<u64>,
+    /// Empty where there is none. Copilot's change from event to event.
+    id: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(event: &'a Value) -> Self {
+        Self { index: event["output_index"].as_u64(), id: event["item_id"].as_str().unwrap_or_default() }
+    }
 }
 
 impl Assembly for Items {
@@ -83,24 +101,22 @@ impl Assembly for Items {
 impl Items {
     fn delta(&mut self, event: &ItemDelta<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         let delta = event.delta.as_str();
-        let (kind, index) = (event.r#type.as_str(), event.output_index);
-        match kind {
+        let place = Place { index: event.output_index, id: Borrowed::text(&event.item_id) };
+        match event.r#type.as_str() {
             "response.output_text.delta" => {
-                self.item(index, "message")?.text.push_str(delta);
+                self.item(place, "message")?.text.push_str(delta);
                 self.draft.text(delta, ear)?;
             }
             "response.refusal.delta" => {
-                self.item(index, "message")?.text.push_str(delta);
+                self.item(place, "message")?.text.push_str(delta);
                 self.draft.refusal(delta, ear)?;
             }
-            ARGUMENTS_DELTA => {
-                self.item(index, CAME.call)?.arguments.push_str(delta);
-            }
+            ARGUMENTS_DELTA => self.item(place, CAME.call)?.arguments.push(delta),
             "response.reasoning_summary_text.delta"
             | "response.reasoning_text.delta"
             | "response.reasoning_summary.delta"
             | "response.reasoning.delta" => {
-                self.item(index, "reasoning")?.reasoning.push_str(delta);
+                self.item(place, "reasoning")?.reasoning.push_str(delta);
                 self.draft.reasoning(delta, ear)?;
             }
             _ => {} // other tools' and those that may be invented
@@ -113,27 +129,58 @@ impl Items {
         if let Some(complaint) = Complaint::in_value(event) {
             return Err(Trouble::Told(complaint));
         }
-        let index = event["output_index"].as_u64();
+        let place = Place::of(event);
         match event["type"].as_str().unwrap_or_default() {
-            "response.output_item.added" => self.add(index, &event["item"], ear)?,
-            "response.output_item.done" => self.complete(index, &event["item"], ear)?,
+            "response.output_item.added" => self.add(place.index, &event["item"], ear)?,
+            "response.output_item.done" => self.complete(place.index, &event["item"], ear)?,
             kind if kind == ARGUMENTS_DELTA || event["delta"].is_string() => {
-                let (r#type, delta) = (kind.into(), arguments_text(&event["delta"]).into());
-                self.delta(&ItemDelta { r#type, output_index: index, delta }, ear)?;
+                let (item_id, delta) = (Some(place.id.into()), arguments_text(&event["delta"]).into());
+                self.delta(
+                    &ItemDelta { r#type: kind.into(), output_index: place.index, item_id, delta },
+                    ear,
+                )?;
             }
             "response.function_call_arguments.done" => {
                 if let Some(arguments) = event["arguments"].as_str() {
-                    arguments.clone_into(&mut self.item(index, CAME.call)?.arguments);
+                    let item = self.item(place, CAME.call)?;
+                    item.arguments = Written::default();
+                    item.arguments.push(arguments);
                 }
             }
-            "response.reasoning_summary_part.added" => self.part(index, ear)?,
+            "response.output_text.done" => {
+                self.part_done(place, &event["text"], "response.output_text.delta", ear)?
+            }
+            "response.refusal.done" => {
+                self.part_done(place, &event["refusal"], "response.refusal.delta", ear)?
+            }
+            "response.reasoning_summary_part.added" => self.part(place, ear)?,
             "response.failed" => return Err(failed(&event["response"])),
             "response.completed" | "response.done" | "response.incomplete" => {
                 return self.end(&event["response"], ear);
             }
+            "" if event["object"] == "response" => return self.end(event, ear),
             _ => {} // created, in_progress, parts; other tools'; what may be invented
         }
         Ok(())
+    }
+
+    /// A message's part is whole: heard now where it came without deltas.
+    fn part_done(
+        &mut self,
+        place: Place<'_>,
+        text: &Value,
+        as_if: &str,
+        ear: &mut Ear<'_>,
+    ) -> Result<(), Trouble> {
+        let text = text.as_str().unwrap_or_default();
+        if text.is_empty() || !self.item(place, "message")?.text.is_empty() {
+            return Ok(());
+        }
+        let item_id = Some(place.id.into());
+        self.delta(
+            &ItemDelta { r#type: as_if.into(), output_index: place.index, item_id, delta: text.into() },
+            ear,
+        )
     }
 
     /// An item begins.
@@ -151,10 +198,15 @@ impl Items {
         if !came.is_object() {
             return Ok(());
         }
-        if !self.items.iter().any(|item| item.is_same(index, came)) {
+        let found = self.items.iter().rposition(|item| item.is_same(index, came));
+        if found.is_none() {
             self.add(index, came, ear)?;
         }
-        let Some(item) = self.items.iter_mut().rfind(|item| item.is_same(index, came)) else { return Ok(()) };
+        self.complete_at(found.unwrap_or(self.items.len() - 1), came, ear)
+    }
+
+    fn complete_at(&mut self, at: usize, came: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        let item = &mut self.items[at];
         let (text, refusal) = (texts(&came["content"], "text"), texts(&came["content"], "refusal"));
         let reasoning = texts(&came["summary"], "text");
         let was_named = item.came["name"].is_string();
@@ -176,8 +228,8 @@ impl Items {
     }
 
     /// Another part of a summary: a paragraph of its own.
-    fn part(&mut self, index: Option<u64>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
-        let item = self.item(index, "reasoning")?;
+    fn part(&mut self, place: Place<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        let item = self.item(place, "reasoning")?;
         if !item.reasoning.is_empty() {
             item.reasoning.push_str("\n\n");
             self.draft.reasoning("\n\n", ear)?;
@@ -190,12 +242,7 @@ impl Items {
         if response["status"] == "failed" || response["error"].is_object() {
             return Err(failed(response));
         }
-        // Where each item came whole, this restates them, not always by the same ids and places.
-        if self.items.is_empty() || self.items.iter().any(|item| !item.whole) {
-            for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
-                self.complete(Some(index), item, ear)?;
-            }
-        }
+        self.restated(response["output"].as_array().map_or(&[], Vec::as_slice), ear)?;
         let reason = response["incomplete_details"]["reason"].as_str();
         if let Some(reason) = reason.or(response["status"].as_str()) {
             self.draft.end(reason);
@@ -207,24 +254,51 @@ impl Items {
         Ok(())
     }
 
+    /// All items once more, not always by the same ids and places: the first message is the first that came, and so on.
+    /// What is more than came is new, unless it is text: that may only be divided otherwise.
+    fn restated(&mut self, output: &[Value], ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        self.items.sort_by_key(|item| item.index);
+        let came: Vec<(String, bool)> =
+            self.items.iter().map(|item| (item.kind().to_owned(), item.whole)).collect();
+        for (index, item) in output.iter().enumerate() {
+            one_more(index)?;
+            let kind = item["type"].as_str().unwrap_or_default();
+            let before = output[..index].iter().filter(|other| other["type"] == kind).count();
+            let mut same_kind = (0..came.len()).filter(|at| came[*at].0 == kind);
+            match same_kind.clone().nth(before) {
+                Some(at) if came[at].1 => {}
+                Some(at) => self.complete_at(at, item, ear)?,
+                None if kind == CAME.call || same_kind.next().is_none() => {
+                    self.add(Some(index as u64), item, ear)?;
+                    self.complete_at(self.items.len() - 1, item, ear)?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
     fn push(&mut self, index: Option<u64>, came: Value) -> Result<(), Trouble> {
         one_more(self.items.len())?;
         let next = || self.items.last().map_or(0, |item| item.index.saturating_add(1));
-        let index = index.unwrap_or_else(next);
-        self.items.push(Item::new(index, came));
+        let mut item = Item::new(index.unwrap_or_else(next), came);
+        item.index_guessed = index.is_none();
+        self.items.push(item);
         Ok(())
     }
 
     /// The item at this place, else the last of its kind. One that was never begun begins here.
-    fn item(&mut self, index: Option<u64>, kind: &str) -> Result<&mut Item, Trouble> {
-        let fits = |item: &Item| match index {
-            Some(index) => item.index == index,
-            None => item.kind() == kind,
+    fn item(&mut self, place: Place<'_>, kind: &str) -> Result<&mut Item, Trouble> {
+        let last = |fits: &dyn Fn(&Item) -> bool| {
+            self.items.iter().rposition(|item| item.kind() == kind && fits(item))
         };
-        let found = self.items.iter().rposition(fits);
+        let found = match place.index {
+            Some(index) => last(&|item| item.sits_at(index)),
+            None => last(&|item| id(&item.came) == Some(place.id)).or_else(|| last(&|_| true)),
+        };
         let at = found.unwrap_or(self.items.len());
         if found.is_none() {
-            self.push(index, json!({"type": kind}))?;
+            self.push(place.index, json!({"type": kind}))?;
         }
         Ok(&mut self.items[at])
     }
@@ -233,7 +307,11 @@ impl Items {
 impl Item {
     fn new(index: u64, came: Value) -> Self {
         let (text, reasoning, arguments) = Default::default();
-        Self { index, came, whole: false, text, reasoning, arguments }
+        Self { index, index_guessed: false, came, whole: false, text, reasoning, arguments }
+    }
+
+    fn sits_at(&self, index: u64) -> bool {
+        self.index == index || self.index_guessed && !self.whole
     }
 
     fn kind(&self) -> &str {
@@ -242,10 +320,17 @@ impl Item {
 
     /// Whether `came` is this item again, whole.
     fn is_same(&self, index: Option<u64>, came: &Value) -> bool {
-        match (id(&self.came), id(came)) {
-            (Some(own), Some(other)) if own == other => true,
-            _ => index.is_none_or(|index| self.index == index) && self.kind() == came["type"],
-        }
+        let word = |item: &'_ Value, name: &str| item[name].as_str().unwrap_or_default().to_owned();
+        let both = |name: &str| {
+            Some((word(&self.came, name), word(came, name))).filter(|(a, b)| !a.is_empty() && !b.is_empty())
+        };
+        let same = |name: &str| both(name).is_some_and(|(own, other)| own == other);
+        let other_call = both("call_id").is_some() && !same("call_id");
+        let same_place = match index {
+            Some(index) => self.sits_at(index),
+            None => !self.whole && !other_call,
+        };
+        same("id") || same("call_id") || same_place && self.kind() == came["type"]
     }
 
     /// The call that it is.
@@ -265,8 +350,8 @@ impl Item {
         let whole = arguments_text(&self.came["arguments"]);
         match &self.arguments {
             _ if self.whole && !whole.trim().is_empty() => arguments(&whole, room),
-            pieces if self.whole || !pieces.trim().is_empty() => arguments(pieces, room),
-            pieces => Arguments::Invalid(pieces.clone()),
+            pieces if self.whole || !pieces.is_blank() => arguments(pieces.as_str(), room),
+            pieces => Arguments::Invalid(pieces.as_str().to_owned()),
         }
     }
 
