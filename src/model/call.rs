@@ -55,14 +55,11 @@ pub(super) fn arguments_text(value: &Value) -> String {
 pub(super) struct Written {
     text: String,
     nesting: Nesting,
+    /// All pieces joined, from where one began like all before it at a place where an object may stand.
+    joined: Option<String>,
 }
 
 impl Written {
-    /// All that came.
-    pub(super) fn as_str(&self) -> &str {
-        &self.text
-    }
-
     /// Nothing but white space came.
     pub(super) fn is_blank(&self) -> bool {
         self.text.trim().is_empty()
@@ -73,20 +70,34 @@ impl Written {
         self.nesting.is_closed() || self.text == "null"
     }
 
+    /// What they are; see [`arguments`].
+    pub(super) fn read(&self, room: &mut Room) -> Arguments {
+        match (arguments(&self.text, room), &self.joined) {
+            (Arguments::Invalid(_), Some(joined)) => arguments(joined, room),
+            (read, _) => read,
+        }
+    }
+
     /// The next piece.
     pub(super) fn push(&mut self, piece: &str) {
         if self.is_restated_by(piece) {
             return;
         }
         if self.is_begun_again_by(piece) {
-            *self = Self::default();
+            if self.nesting.awaits_value() {
+                self.joined.get_or_insert_with(|| self.text.clone());
+            }
+            (self.text, self.nesting) = Default::default();
+        }
+        if let Some(joined) = &mut self.joined {
+            joined.push_str(piece);
         }
         self.nesting.push(piece);
         self.text.push_str(piece);
     }
 
     /// All of it again, maybe spaced in another way or encoded once more.
-    fn is_restated_by(&self, piece: &str) -> bool {
+    pub(super) fn is_restated_by(&self, piece: &str) -> bool {
         // A far shorter piece can't be, and looking into each of many would take long.
         let comparable = self.is_whole() && !piece.is_empty() && piece.len() >= self.text.len() / 4;
         let object = |text: &str| match arguments(text, &mut Room::default()) {
@@ -97,11 +108,11 @@ impl Written {
             && (piece == self.text || object(piece).is_some_and(|again| object(&self.text) == Some(again)))
     }
 
-    /// An object can't go on with its own beginning, unless a value is due; nor can what stands for nothing.
+    /// An object hardly goes on with all of its own beginning; nor does what stands for nothing.
     fn is_begun_again_by(&self, piece: &str) -> bool {
         let stands_for_nothing = matches!(self.text.as_str(), "{}" | "null");
-        let repeats = piece.starts_with(&self.text) && !self.nesting.awaits_value();
-        piece.starts_with('{') && (stands_for_nothing || self.text.starts_with('{') && repeats)
+        let repeats = self.text.starts_with('{') && piece.starts_with(&self.text);
+        piece.starts_with('{') && (stands_for_nothing || repeats)
     }
 }
 
@@ -177,27 +188,36 @@ mod tests {
         }
     }
 
+    #[track_caller]
+    fn check_written<const N: usize>(pieces: [&str; N], expected: Option<Value>) {
+        let mut written = Written::default();
+        pieces.iter().for_each(|piece| written.push(piece));
+        match (written.read(&mut Room::default()), expected) {
+            (Arguments::Object(members), Some(expected)) => assert_eq!(Value::Object(members), expected),
+            (Arguments::Invalid(_), None) => {}
+            (other, _) => panic!("{pieces:?}: {other:?}"),
+        }
+    }
+
     #[test]
     fn what_is_said_again_is_written_once() {
-        for (pieces, expected) in [
-            (["{\"a\":", "1", "}"], "{\"a\":1}"),
-            (["{\"a\":1}", "{\"a\":1}", ""], "{\"a\":1}"),
-            (["{\"a\":1}", "{\"a\": 1}", "\"{\\\"a\\\":1}\""], "{\"a\":1}"),
-            (["{", "{\"a\"", "{\"a\":1}"], "{\"a\":1}"),
-            (["{\"a\":\"x", "{\"a\":\"xy", "{\"a\":\"xyz\"}"], "{\"a\":\"xyz\"}"),
-            (["{}", "{\"a\":", "1}"], "{\"a\":1}"),
-            (["null", "{\"a\":", "1}"], "{\"a\":1}"),
-            (["{}", "{}", ""], "{}"),
-            // What may be meant like that stays.
-            (["{\"a\":", "{\"a\":", "1}}"], "{\"a\":{\"a\":1}}"),
-            (["{\"a\":[", "{\"a\":[", "]}]}"], "{\"a\":[{\"a\":[]}]}"),
-            (["{\"a\":1}", "{\"a\":2}", ""], "{\"a\":1}{\"a\":2}"),
-            (["{\"a\":\"", "ha", "ha"], "{\"a\":\"haha"),
-        ] {
-            let mut written = Written::default();
-            pieces.iter().for_each(|piece| written.push(piece));
-            assert_eq!(written.as_str(), expected, "{pieces:?}");
-        }
+        let one = || Some(json!({"a": 1}));
+        check_written(["{\"a\":", "1", "}"], one());
+        check_written(["{\"a\":1}", "{\"a\":1}"], one());
+        check_written(["{\"a\":1}", "{\"a\": 1}", "\"{\\\"a\\\":1}\""], one());
+        check_written(["{", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1}"], one());
+        check_written(["{\"a\":\"x", "{\"a\":\"xy", "{\"a\":\"xy\"}"], Some(json!({"a": "xy"})));
+        check_written(["{}", "{\"a\":", "1}"], one());
+        check_written(["null", "{\"a\":", "1}"], one());
+        check_written(["{}", "{}"], Some(json!({})));
+    }
+
+    #[test]
+    fn what_only_looks_like_it_stays() {
+        check_written(["{\"a\":", "{\"a\":", "1}}"], Some(json!({"a": {"a": 1}})));
+        check_written(["{\"a\":[", "{\"a\":[", "]}]}"], Some(json!({"a": [{"a": []}]})));
+        check_written(["{\"a\":\"", "ha", "ha", "\"}"], Some(json!({"a": "haha"})));
+        check_written(["{\"a\":1}", "{\"a\":2}"], None);
     }
 
     #[test]

@@ -242,6 +242,7 @@ impl Complaint {
             "unavailable",
             "timeout",
             "too_many_requests",
+            "throttl",
             "network_error",
             "insufficient_system_resource",
         ];

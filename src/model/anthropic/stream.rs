@@ -283,10 +283,10 @@ impl Block {
     /// What came in pieces, else what stood at the beginning: `{}`, also where more was to come.
     fn input(&self, ended: bool, room: &mut Room) -> Arguments {
         let began = arguments_text(&self.came["input"]);
-        match self.input.as_str() {
-            pieces if !self.input.is_blank() => arguments(pieces, room),
-            _ if ended || self.whole || !matches!(began.as_str(), "" | "{}") => arguments(&began, room),
-            pieces => Arguments::Invalid(pieces.to_owned()),
+        match began.as_str() {
+            _ if !self.input.is_blank() => self.input.read(room),
+            "" | "{}" if !ended && !self.whole => Arguments::Invalid(String::new()),
+            _ => arguments(&began, room),
         }
     }
 
@@ -307,9 +307,7 @@ impl Block {
 
     /// As it began, with the input of a call that the provider ran itself.
     fn with_input(mut self, room: &mut Room) -> Value {
-        if let (false, Arguments::Object(input)) =
-            (self.input.is_blank(), arguments(self.input.as_str(), room))
-        {
+        if let (false, Arguments::Object(input)) = (self.input.is_blank(), self.input.read(room)) {
             self.came["input"] = Value::Object(input);
         }
         self.came

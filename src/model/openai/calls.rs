@@ -1,6 +1,6 @@
 //! Tool calls, put together from what servers make of them.
 use crate::model::Call;
-use crate::model::call::{Written, arguments, arguments_text, make_ids_unique};
+use crate::model::call::{Written, arguments_text, make_ids_unique};
 use crate::model::failure::Trouble;
 use crate::model::json::Room;
 use crate::model::reply::one_more;
@@ -103,7 +103,7 @@ impl Calls {
         let finished = |call: Building| Call {
             id: call.id,
             name: call.name,
-            arguments: arguments(call.arguments.as_str(), room),
+            arguments: call.arguments.read(room),
             extra: call.extra,
         };
         let mut calls: Vec<Call> = self.0.into_iter().map(finished).collect();
@@ -121,8 +121,10 @@ impl Building {
         }
         let other_name = fragment.name != self.name && !self.may_be_named_on_by(fragment);
         match (self.id.as_str(), fragment.id) {
-            ("", "") => other_name || !fragment.arguments.is_empty() && self.arguments.is_whole(),
-            ("", _) => other_name || self.arguments.is_whole(),
+            ("", "") if fragment.arguments.is_empty() => other_name,
+            ("", _) => {
+                other_name || self.arguments.is_whole() && !self.arguments.is_restated_by(&fragment.arguments)
+            }
             (_, "") => other_name,
             (own, other) => own != other,
         }

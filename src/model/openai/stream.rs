@@ -30,6 +30,8 @@ pub(super) struct Chunks {
     reasoning_field: Option<&'static str>,
     details: Details,
     calls: Calls,
+    /// What came in whole messages instead of deltas.
+    text_of_messages: String,
 }
 
 /// The chunk that nearly all of a stream consists of: a piece of text or reasoning and nothing else.
@@ -120,10 +122,11 @@ impl Assembly for Chunks {
 impl Chunks {
     /// A chunk of any shape, or a whole answer.
     fn chunk(&mut self, value: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
-        if let Some(complaint) = Complaint::in_value(value) {
+        let groq = &value["x_groq"];
+        if let Some(complaint) = Complaint::in_value(value).or_else(|| Complaint::in_value(groq)) {
             return Err(Trouble::Told(complaint));
         }
-        self.count(&value["x_groq"]["usage"]);
+        self.count(&groq["usage"]);
         for choice in value["choices"].as_array().into_iter().flatten() {
             self.choice(choice, ear)?;
         }
@@ -154,16 +157,29 @@ impl Chunks {
         self.call(delta, ear)
     }
 
-    /// A message that is whole: it may restate what was streamed, or hold what was not.
+    /// A message beside the deltas restates them. Without deltas each holds what is new, or all so far.
     fn message(&mut self, message: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
-        let (spoke, calls) = (self.draft.has_spoken(), !self.calls.is_empty());
-        if !self.draft.has_thought() && !spoke {
-            self.think(message, ear)?;
+        let spoke_in_deltas = self.draft.has_spoken() && self.text_of_messages.is_empty();
+        let called = !self.calls.is_empty();
+        match message["content"].as_str() {
+            _ if spoke_in_deltas => {}
+            Some(text) => {
+                self.think_once(message, ear)?;
+                let rest = text.strip_prefix(self.text_of_messages.as_str()).unwrap_or(text);
+                self.text_of_messages.push_str(rest);
+                self.draft.text(rest, ear)?;
+            }
+            None if self.draft.has_spoken() => {}
+            None => {
+                self.think_once(message, ear)?;
+                self.say(message, ear)?;
+            }
         }
-        if !spoke {
-            self.say(message, ear)?;
-        }
-        if calls { Ok(()) } else { self.call(message, ear) }
+        if called { Ok(()) } else { self.call(message, ear) }
+    }
+
+    fn think_once(&mut self, message: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        if self.draft.has_thought() { Ok(()) } else { self.think(message, ear) }
     }
 
     fn think(&mut self, delta: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {

@@ -10,6 +10,9 @@ use crate::model::{Arguments, Call, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+/// The events with more of a message.
+const TEXT_DELTA: &str = "response.output_text.delta";
+const REFUSAL_DELTA: &str = "response.refusal.delta";
 /// The event with more of a call's arguments.
 const ARGUMENTS_DELTA: &str = "response.function_call_arguments.delta";
 
@@ -65,7 +68,8 @@ impl<'a> Place<'a> {
 impl Assembly for Items {
     fn event(&mut self, event: Event<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         if let Ok(event) = serde_json::from_str::<ItemDelta<'_>>(event.data) {
-            return self.delta(&event, ear);
+            let place = Place { index: event.output_index, id: Borrowed::text(&event.item_id) };
+            return self.delta(event.r#type.as_str(), place, event.delta.as_str(), ear);
         }
         match reply::value(event.data)? {
             Some(value) => self.rare(&value, ear),
@@ -99,15 +103,13 @@ impl Assembly for Items {
 }
 
 impl Items {
-    fn delta(&mut self, event: &ItemDelta<'_>, ear: &mut Ear<'_>) -> Result<(), Trouble> {
-        let delta = event.delta.as_str();
-        let place = Place { index: event.output_index, id: Borrowed::text(&event.item_id) };
-        match event.r#type.as_str() {
-            "response.output_text.delta" => {
+    fn delta(&mut self, kind: &str, place: Place<'_>, delta: &str, ear: &mut Ear<'_>) -> Result<(), Trouble> {
+        match kind {
+            TEXT_DELTA => {
                 self.item(place, "message")?.text.push_str(delta);
                 self.draft.text(delta, ear)?;
             }
-            "response.refusal.delta" => {
+            REFUSAL_DELTA => {
                 self.item(place, "message")?.text.push_str(delta);
                 self.draft.refusal(delta, ear)?;
             }
@@ -134,11 +136,7 @@ impl Items {
             "response.output_item.added" => self.add(place.index, &event["item"], ear)?,
             "response.output_item.done" => self.complete(place.index, &event["item"], ear)?,
             kind if kind == ARGUMENTS_DELTA || event["delta"].is_string() => {
-                let (item_id, delta) = (Some(place.id.into()), arguments_text(&event["delta"]).into());
-                self.delta(
-                    &ItemDelta { r#type: kind.into(), output_index: place.index, item_id, delta },
-                    ear,
-                )?;
+                self.delta(kind, place, &arguments_text(&event["delta"]), ear)?;
             }
             "response.function_call_arguments.done" => {
                 if let Some(arguments) = event["arguments"].as_str() {
@@ -147,12 +145,8 @@ impl Items {
                     item.arguments.push(arguments);
                 }
             }
-            "response.output_text.done" => {
-                self.part_done(place, &event["text"], "response.output_text.delta", ear)?
-            }
-            "response.refusal.done" => {
-                self.part_done(place, &event["refusal"], "response.refusal.delta", ear)?
-            }
+            "response.output_text.done" => self.part_done(TEXT_DELTA, place, &event["text"], ear)?,
+            "response.refusal.done" => self.part_done(REFUSAL_DELTA, place, &event["refusal"], ear)?,
             "response.reasoning_summary_part.added" => self.part(place, ear)?,
             "response.failed" => return Err(failed(&event["response"])),
             "response.completed" | "response.done" | "response.incomplete" => {
@@ -164,23 +158,18 @@ impl Items {
         Ok(())
     }
 
-    /// A message's part is whole: heard now where it came without deltas.
+    /// A message's part is whole: heard now if it came without deltas.
     fn part_done(
         &mut self,
+        delta: &str,
         place: Place<'_>,
         text: &Value,
-        as_if: &str,
         ear: &mut Ear<'_>,
     ) -> Result<(), Trouble> {
-        let text = text.as_str().unwrap_or_default();
-        if text.is_empty() || !self.item(place, "message")?.text.is_empty() {
-            return Ok(());
+        match text.as_str() {
+            Some(text) if self.item(place, "message")?.text.is_empty() => self.delta(delta, place, text, ear),
+            _ => Ok(()),
         }
-        let item_id = Some(place.id.into());
-        self.delta(
-            &ItemDelta { r#type: as_if.into(), output_index: place.index, item_id, delta: text.into() },
-            ear,
-        )
     }
 
     /// An item begins.
@@ -208,19 +197,23 @@ impl Items {
     fn complete_at(&mut self, at: usize, came: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
         let item = &mut self.items[at];
         let (text, refusal) = (texts(&came["content"], "text"), texts(&came["content"], "refusal"));
-        let reasoning = texts(&came["summary"], "text");
+        let summary = texts(&came["summary"], "text");
         let was_named = item.came["name"].is_string();
         item.came = self.draft.room.keep(came)?;
         item.whole = true;
-        let (told, thought) = (!item.text.is_empty(), !item.reasoning.is_empty());
         match item.kind() {
             kind if kind == CAME.call && !was_named => ear.begun(came["name"].as_str())?,
-            "message" if !told => {
-                self.draft.text(&text, ear)?;
+            "message" => {
+                let refusal = if item.text.is_empty() { refusal } else { String::new() };
+                let rest = text.strip_prefix(item.text.as_str()).unwrap_or_default();
+                item.text.push_str(rest);
+                item.text.push_str(&refusal);
+                self.draft.text(rest, ear)?;
                 self.draft.refusal(&refusal, ear)?;
             }
-            "reasoning" if !thought => {
-                self.draft.reasoning(if reasoning.is_empty() { &text } else { &reasoning }, ear)?;
+            "reasoning" if item.reasoning.is_empty() => {
+                item.reasoning = if summary.is_empty() { text } else { summary };
+                self.draft.reasoning(&item.reasoning, ear)?;
             }
             _ => {}
         }
@@ -294,7 +287,7 @@ impl Items {
         };
         let found = match place.index {
             Some(index) => last(&|item| item.sits_at(index)),
-            None => last(&|item| id(&item.came) == Some(place.id)).or_else(|| last(&|_| true)),
+            None => last(&|item| word(&item.came, "id") == Some(place.id)).or_else(|| last(&|_| true)),
         };
         let at = found.unwrap_or(self.items.len());
         if found.is_none() {
@@ -320,12 +313,9 @@ impl Item {
 
     /// Whether `came` is this item again, whole.
     fn is_same(&self, index: Option<u64>, came: &Value) -> bool {
-        let word = |item: &'_ Value, name: &str| item[name].as_str().unwrap_or_default().to_owned();
-        let both = |name: &str| {
-            Some((word(&self.came, name), word(came, name))).filter(|(a, b)| !a.is_empty() && !b.is_empty())
-        };
+        let both = |name: &str| word(&self.came, name).zip(word(came, name));
         let same = |name: &str| both(name).is_some_and(|(own, other)| own == other);
-        let other_call = both("call_id").is_some() && !same("call_id");
+        let other_call = both("call_id").is_some_and(|(own, other)| own != other);
         let same_place = match index {
             Some(index) => self.sits_at(index),
             None => !self.whole && !other_call,
@@ -335,10 +325,10 @@ impl Item {
 
     /// The call that it is.
     fn call(&self, room: &mut Room) -> Option<Call> {
-        let word = |name: &str| self.came[name].as_str().unwrap_or_default().to_owned();
+        let member = |name: &str| word(&self.came, name);
         let call = || Call {
-            id: Some(word("call_id")).filter(|id| !id.is_empty()).unwrap_or_else(|| word("id")),
-            name: word("name"),
+            id: member("call_id").or(member("id")).unwrap_or_default().to_owned(),
+            name: member("name").unwrap_or_default().to_owned(),
             arguments: self.arguments(room),
             extra: Map::new(),
         };
@@ -350,8 +340,8 @@ impl Item {
         let whole = arguments_text(&self.came["arguments"]);
         match &self.arguments {
             _ if self.whole && !whole.trim().is_empty() => arguments(&whole, room),
-            pieces if self.whole || !pieces.is_blank() => arguments(pieces.as_str(), room),
-            pieces => Arguments::Invalid(pieces.as_str().to_owned()),
+            pieces if self.whole || !pieces.is_blank() => pieces.read(room),
+            _ => Arguments::Invalid(String::new()),
         }
     }
 
@@ -372,8 +362,9 @@ impl Item {
     }
 }
 
-fn id(item: &Value) -> Option<&str> {
-    item["id"].as_str().filter(|id| !id.is_empty())
+/// A member that is text and says something.
+fn word<'v>(item: &'v Value, name: &str) -> Option<&'v str> {
+    item[name].as_str().filter(|word| !word.is_empty())
 }
 
 fn failed(response: &Value) -> Trouble {
