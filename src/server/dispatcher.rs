@@ -2,6 +2,7 @@
 use crate::server::errands::{Errand, Errands};
 use crate::server::inbox::Event;
 use crate::server::requests::{Client, Incoming, Request};
+use crate::server::waiting::{Queue, Waiting, too_much};
 use crate::server::{Server, handshake};
 use crate::session::busy::{Busy, Item, Refused, Work, declined, is_open};
 use crate::session::{self, ClientCapabilities, Ended, HowEnded, OpenParams, Opening, Origin, ids, worker};
@@ -36,7 +37,7 @@ pub struct Dispatcher {
 /// What names no session in the table may be meant for this one, and waits.
 struct Resuming {
     id: SessionId,
-    waiting: Vec<Waiting>,
+    waiting: Queue,
 }
 
 enum Entry {
@@ -44,23 +45,9 @@ enum Entry {
     Open(Arc<Busy>),
     /// Closing, or failed and not yet gone: requests wait in order for the worker's end. Without a worker: its file is
     /// being deleted.
-    Ending(Option<Arc<Busy>>, Vec<Waiting>),
+    Ending(Option<Arc<Busy>>, Queue),
     /// A panic ended it; kept until it is closed.
     Failed,
-}
-
-/// A request for a session that is ending.
-struct Waiting {
-    id: SessionId,
-    work: Work,
-    reply: Reply,
-}
-
-impl Waiting {
-    /// A cancel of all prompts of its session means it, or one of the request `id`.
-    fn is_cancelled_by(&self, id: Option<&Id>) -> bool {
-        self.work.is_cancelled_by(self.reply.id(), id)
-    }
 }
 
 /// How far the process is on its way out.
@@ -155,9 +142,12 @@ impl Dispatcher {
     }
 
     /// What has waited is done now, in order. At the end of input that was the last of it.
-    fn go_on(&mut self, waiting: Vec<Waiting>) {
-        let ids: Vec<_> = waiting.iter().map(|request| request.id.clone()).collect();
-        waiting.into_iter().for_each(|request| self.hand_over(request));
+    fn go_on(&mut self, waiting: impl IntoIterator<Item = Waiting>) {
+        let mut ids = Vec::new();
+        for request in waiting {
+            ids.push(request.id.clone());
+            self.hand_over(request);
+        }
         if self.ending != Ending::No {
             ids.iter().for_each(|id| self.end(&self.key(id)));
         }
@@ -269,7 +259,7 @@ impl Dispatcher {
         }
         self.start(&id, self.opening(params, origin), reply);
         if resumes && self.table.contains_key(&id) {
-            self.resuming = Some(Resuming { id, waiting: Vec::new() });
+            self.resuming = Some(Resuming { id, waiting: Queue::default() });
         }
     }
 
@@ -322,7 +312,7 @@ impl Dispatcher {
                 let saved = self.saved_name(&key);
                 self.forget(&key);
                 if self.errands.give(Errand::Delete(saved.clone(), reply)) {
-                    self.table.insert(saved, Entry::Ending(None, Vec::new()));
+                    self.table.insert(saved, Entry::Ending(None, Queue::default()));
                 }
                 return;
             }
@@ -341,7 +331,7 @@ impl Dispatcher {
             self.cancel(&id, None);
         }
         match busy.accept(Item::new(work, Some(reply))) {
-            Ok(()) if closing => drop(self.table.insert(key, Entry::Ending(Some(busy), Vec::new()))),
+            Ok(()) if closing => drop(self.table.insert(key, Entry::Ending(Some(busy), Queue::default()))),
             Ok(()) => {}
             Err((refused, Item { work, reply: Some(reply), .. })) => {
                 self.refuse(refused, key, busy, Waiting { id, work, reply });
@@ -354,18 +344,18 @@ impl Dispatcher {
     fn close_to_delete(&mut self, key: SessionId, busy: Arc<Busy>, delete: Waiting) {
         self.cancel(&key, None);
         drop(busy.accept(Item::new(Work::Close, None))); // refused only if it is ending anyway
-        self.table.insert(key, Entry::Ending(Some(busy), vec![delete]));
+        self.table.insert(key, Entry::Ending(Some(busy), delete.into()));
     }
 
     fn refuse(&mut self, refused: Refused, key: SessionId, busy: Arc<Busy>, request: Waiting) {
         let id = &request.id;
         let why = match (refused, &request.work) {
             (Refused::Ending, _) => {
-                self.table.insert(key, Entry::Ending(Some(busy), vec![request]));
+                self.table.insert(key, Entry::Ending(Some(busy), request.into()));
                 return;
             }
             (Refused::Live, _) => return request.reply.err(&is_open(id)),
-            (Refused::Full, _) => format!("session {id} has too much waiting"),
+            (Refused::Full, _) => return request.reply.err(&too_much(id)),
             (Refused::Busy, Work::Prompt(_)) => format!("session {id} already has an active turn"),
             (Refused::Busy, _) => format!("session {id} has an active turn: retry after the turn"),
         };
@@ -377,29 +367,24 @@ impl Dispatcher {
     /// opening or a close. What had not begun is answered here and now. False: no such session.
     fn cancel(&mut self, session: &SessionId, id: Option<&Id>) -> bool {
         let key = self.key(session);
-        let unbegun: Vec<(Work, Reply)> = match self.table.get_mut(&key) {
+        let busy = match self.table.get_mut(&key) {
             None => return self.cancel_held(|held| held.id == *session && held.is_cancelled_by(id)),
             Some(Entry::Failed) => return true,
-            Some(Entry::Open(busy)) => unbegun(busy, id),
+            Some(Entry::Open(busy)) => Some(busy),
             Some(Entry::Ending(busy, waiting)) => {
-                let mut all = busy.as_ref().map(|busy| unbegun(busy, id)).unwrap_or_default();
-                all.extend(waiting.extract_if(.., |w| w.is_cancelled_by(id)).map(|w| (w.work, w.reply)));
-                all
+                waiting.cancel(|waiting| waiting.is_cancelled_by(id));
+                busy.as_mut()
             }
         };
-        for (work, reply) in unbegun {
-            reply.declined(declined(&work));
+        for Item { work, reply, .. } in busy.map(|busy| busy.cancel(id)).into_iter().flatten() {
+            reply.into_iter().for_each(|reply| reply.declined(declined(&work)));
         }
         true
     }
 
     /// The same for what waits for the name of the session that `--resume` continues. False: nothing is meant.
     fn cancel_held(&mut self, meant: impl Fn(&Waiting) -> bool) -> bool {
-        let Some(resuming) = &mut self.resuming else { return false };
-        let taken: Vec<_> = resuming.waiting.extract_if(.., |held| meant(held)).collect();
-        let any = !taken.is_empty();
-        taken.into_iter().for_each(|Waiting { work, reply, .. }| reply.declined(declined(&work)));
-        any
+        self.resuming.as_mut().is_some_and(|resuming| resuming.waiting.cancel(meant))
     }
 
     fn end_all(&mut self, how: Ending) {
@@ -467,25 +452,16 @@ impl Dispatcher {
     }
 }
 
-/// What was left of an entry that is gone. A delete is of the file that this session had, whatever else bears the name
-/// by which it was asked for.
+/// What was left of an entry that is gone.
 fn waited_for(key: &SessionId, saved: &SessionId, was: Option<Entry>) -> Vec<Waiting> {
     let (busy, mut waiting) = match was {
-        Some(Entry::Open(busy)) => (Some(busy), Vec::new()),
+        Some(Entry::Open(busy)) => (Some(busy), Queue::default()),
         Some(Entry::Ending(busy, waiting)) => (busy, waiting),
         Some(Entry::Failed) | None => return Vec::new(),
     };
-    for request in waiting.iter_mut().filter(|request| request.id == *key) {
-        if matches!(request.work, Work::Delete) {
-            request.id = saved.clone();
-        }
-    }
-    let left = busy.map(|busy| busy.take()).unwrap_or_default().into_iter();
+    waiting.delete(key, saved);
+    let left = busy.map(|busy| busy.take()).into_iter().flatten();
     let left =
         left.filter_map(|Item { work, reply, .. }| Some(Waiting { id: key.clone(), work, reply: reply? }));
     left.chain(waiting).collect()
-}
-
-fn unbegun(busy: &Busy, id: Option<&Id>) -> Vec<(Work, Reply)> {
-    busy.cancel(id).into_iter().filter_map(|item| Some((item.work, item.reply?))).collect()
 }

@@ -11,6 +11,7 @@ pub mod reader;
 pub mod requests;
 pub mod signals;
 mod switching;
+mod waiting;
 
 use crate::logging::Log;
 use crate::process;

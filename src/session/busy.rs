@@ -199,14 +199,19 @@ impl State {
             Work::Change(_) => self.has_prompt(false),
             Work::Prompt(_) | Work::Open(_) | Work::ListModels | Work::Delete => false,
         };
-        let bytes: usize = self.inbox.iter().map(|item| item.work.bytes()).sum();
-        let full = self.inbox.len() >= ITEMS || (bytes > 0 && bytes + work.bytes() > BYTES);
+        let full = is_full(self.inbox.iter().map(|item| &item.work), work);
         match () {
             () if busy && !queue => Some(Refused::Busy),
             () if full => Some(Refused::Full),
             () => None,
         }
     }
+}
+
+/// Whether there is no room for `work` behind what waits already.
+pub fn is_full<'a>(waiting: impl Iterator<Item = &'a Work>, work: &Work) -> bool {
+    let (count, bytes) = waiting.fold((0, 0), |(count, bytes), work| (count + 1, bytes + work.bytes()));
+    count >= ITEMS || (bytes > 0 && bytes + work.bytes() > BYTES)
 }
 
 impl Busy {
