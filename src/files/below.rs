@@ -62,8 +62,11 @@ pub fn open_resolved(path: &Path) -> io::Result<File> {
 /// # Errors
 /// [`io::ErrorKind::FileTooLarge`] past `limit` bytes, whatever its size was before; unreadable.
 pub fn read_all(file: File, limit: u64) -> io::Result<Vec<u8>> {
+    if file.metadata()?.len() > limit {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes)?;
+    file.take(limit + 1).read_to_end(&mut bytes)?; // it may grow meanwhile
     if bytes.len() as u64 > limit { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 

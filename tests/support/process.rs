@@ -30,8 +30,17 @@ pub fn wait_gone(id: u32) {
 
 /// Resident memory in KiB.
 pub fn memory_kib(id: u32) -> u64 {
+    kib(id, "VmRSS:")
+}
+
+/// The most resident memory it ever had, in KiB.
+pub fn peak_kib(id: u32) -> u64 {
+    kib(id, "VmHWM:")
+}
+
+fn kib(id: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).expect("it is there");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a process has memory");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a process has memory");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
