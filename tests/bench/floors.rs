@@ -1,11 +1,10 @@
 //! The floors: programs that do the least of what Bob has to do, written plainly and without waste.
-use crate::long::write_and_rename;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufRead, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A prompt's response.
@@ -18,7 +17,10 @@ type Serve = Box<dyn FnMut(&mut dyn Write) -> io::Result<()>>;
 pub(crate) fn run(arguments: &[String]) {
     let serve: Serve = match arguments {
         [name] if name == "answer" => Box::new(|out| out.write_all(b"{\"id\":0,\"result\":{}}\n")),
-        [name] if name == "fork" => Box::new(fork_exec),
+        [name] if name == "fork" => Box::new(|out| {
+            shell()?;
+            out.write_all(END)
+        }),
         [name, address] if name == "copy" => {
             let mut copy = Copy::connect(address).expect("the model server listens");
             Box::new(move |out| copy.one_answer(b"{}", out))
@@ -32,6 +34,20 @@ pub(crate) fn run(arguments: &[String]) {
                 copy.one_answer(&request, out)?;
                 write_and_rename(&file, &saved);
                 Ok(())
+            })
+        }
+        [name, address, file] if name == "shell" => {
+            let mut copy = Copy::connect(address).expect("the model server listens");
+            let (request, file) = (vec![b'0'; 4096], PathBuf::from(file));
+            Box::new(move |out| {
+                write_and_rename(&file, &request[..1024]);
+                copy.one_answer(&request, &mut io::sink())?;
+                write_and_rename(&file, &request[..1024]);
+                shell()?;
+                write_and_rename(&file, &request[..1024]);
+                copy.one_answer(&request, &mut io::sink())?;
+                write_and_rename(&file, &request[..1024]);
+                out.write_all(END)
             })
         }
         [name, file] if name == "tell" => {
@@ -59,11 +75,17 @@ fn each_line(mut serve: impl FnMut(&mut dyn Write) -> io::Result<()>) -> io::Res
     Ok(())
 }
 
+/// Writes a file as Bob saves a session.
+pub(crate) fn write_and_rename(path: &Path, bytes: &[u8]) {
+    let beside = path.with_extension("tmp");
+    File::create(&beside).and_then(|mut file| file.write_all(bytes)).expect("there is room");
+    fs::rename(&beside, path).expect("it is a name");
+}
+
 /// The shell, started and waited for; no model, no output to read, no bookkeeping.
 #[expect(clippy::disallowed_methods, reason = "the floor is the bare call")]
-fn fork_exec(out: &mut dyn Write) -> io::Result<()> {
-    Command::new("bash").args(["-c", "true"]).stdin(Stdio::null()).stdout(Stdio::null()).status()?;
-    out.write_all(END)
+fn shell() -> io::Result<()> {
+    Command::new("bash").args(["-c", "true"]).stdin(Stdio::null()).stdout(Stdio::null()).status().map(drop)
 }
 
 /// Asks the model server and copies each delta of its answer to a line like Bob's: one thread, one buffer, all that

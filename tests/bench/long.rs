@@ -1,4 +1,5 @@
 //! Rows of long conversations, and of many.
+use crate::floors::write_and_rename;
 use crate::peer::Peer;
 use crate::rows::{NOWHERE, PROMPT_END, ms};
 use crate::saved;
@@ -8,8 +9,7 @@ use crate::table::{Row, Times};
 use bob::session::history::History;
 use bob::session::history::record::CallReference;
 use serde_json::json;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -42,13 +42,6 @@ pub(crate) fn step_saved(_: &Path) -> Vec<Row> {
         Row::times_floor(name, &times, &floor, 2.0)
     };
     vec![row("step saved, new session", 1), row("step saved, after 1,000 turns", TURNS)]
-}
-
-/// Writes a file as Bob saves a session.
-pub(crate) fn write_and_rename(path: &Path, bytes: &[u8]) {
-    let beside = path.with_extension("tmp");
-    File::create(&beside).and_then(|mut file| file.write_all(bytes)).expect("there is room");
-    fs::rename(&beside, path).expect("it is a name");
 }
 
 /// A whole turn without a tool, in a new session and in one of 1,000 turns; the floor sends the same request, copies the

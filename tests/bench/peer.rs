@@ -145,11 +145,21 @@ impl Peer {
         self.ask("session/close", &json!({"sessionId": session}));
     }
 
+    /// `/new`, answered.
+    pub(crate) fn forget(&mut self, session: &str) {
+        let id = self.say(session, "/new");
+        self.until(&id);
+    }
+
     /// Sends a prompt; its id.
     pub(crate) fn prompt(&mut self, session: &str) -> String {
+        self.say(session, "go")
+    }
+
+    fn say(&mut self, session: &str, text: &str) -> String {
         self.prompts += 1;
         let id = format!("\"id\":\"p{}\"", self.prompts);
-        let params = format!(r#"{{"sessionId":"{session}","prompt":[{{"type":"text","text":"go"}}]}}"#);
+        let params = format!(r#"{{"sessionId":"{session}","prompt":[{{"type":"text","text":"{text}"}}]}}"#);
         self.send(&format!(r#"{{"jsonrpc":"2.0",{id},"method":"session/prompt","params":{params}}}"#));
         id
     }

@@ -159,29 +159,45 @@ pub(crate) fn end_of_input(bob: &Path) -> Vec<Row> {
     vec![Row::time("end of input -> exit, idle", &times, ms(2))]
 }
 
-/// A whole turn with one command, two model calls included; the floor is the bare fork and exec of `bash -c true`
-/// and nothing else, so what the turn adds counts against it.
+/// A whole turn with one command, two model calls included. The first floor is the bare fork and exec of `bash -c true`
+/// and nothing else, so what the turn adds counts against it; the second asks the model and saves a file as often as
+/// the turn does, on one thread.
 pub(crate) fn shell_turn(bob: &Path) -> Vec<Row> {
     let server = ModelServer::start();
-    let mut plain = Peer::floor(&["fork"]);
     let mut peer = Peer::bob(bob, &server.base_url(), &["--mode", "full-access"]);
     let session = peer.open();
+    let file = peer.folder().join("floor.json").display().to_string();
+    let (mut bare, mut same) =
+        (Peer::floor(&["fork"]), Peer::floor(&["shell", &server.address().to_string(), &file]));
     let run = |peer: &mut Peer, ask: &dyn Fn(&mut Peer)| {
         let since = Instant::now();
         ask(peer);
         peer.until(PROMPT_END);
         since.elapsed()
     };
-    let (floor, times) = Times::beside(
-        101,
-        |_| run(&mut plain, &|peer| peer.send("go")),
+    let script = || {
+        server.push(call([("c", "bash", json!({"command": "true"}))]));
+        server.push(say("done"));
+    };
+    let mut turn = |_| {
+        script();
+        let took = run(&mut peer, &|peer| drop(peer.prompt(&session)));
+        peer.forget(&session); // each turn is the first of its conversation
+        took
+    };
+    let (floor, times) = Times::beside(101, |_| run(&mut bare, &|peer| peer.send("go")), &mut turn);
+    let (floor_of_same, times_again) = Times::beside(
+        51,
         |_| {
-            server.push(call([("c", "bash", json!({"command": "true"}))]));
-            server.push(say("done"));
-            run(&mut peer, &|peer| drop(peer.prompt(&session)))
+            script();
+            run(&mut same, &|peer| peer.send("go"))
         },
+        &mut turn,
     );
-    vec![Row::times_floor("turn with one shell command", &times, &floor, 2.0)]
+    vec![
+        Row::times_floor("turn with one shell command", &times, &floor, 2.0),
+        Row::times_floor("the same, beside one that asks and saves", &times_again, &floor_of_same, 2.0),
+    ]
 }
 
 /// Idle, and with 100 sessions open.
