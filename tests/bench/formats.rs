@@ -65,7 +65,7 @@ fn decode_one(format: Format) -> Row {
         },
     );
     let count = f64::from(u32::try_from(DELTAS).expect("it is small"));
-    Row::rate(format.name(), count, "", &times, &floor, 0.05)
+    Row::rate(format!("deltas decoded, {}", format.name()), count, "", &times, &floor, 0.1)
 }
 
 /// A text of so many deltas as this format streams it.
@@ -119,7 +119,7 @@ pub(crate) fn request(_: &Path) -> Vec<Row> {
                 since.elapsed()
             })
         });
-        Row::growth(format.name(), &times, 6.0)
+        Row::growth(format!("250, 500, 1,000 turns, {}", format.name()), &times, 5.0)
     };
     Format::ALL.into_iter().map(row).collect()
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// One line of the table.
 pub(crate) struct Row {
-    name: &'static str,
+    name: String,
     value: String,
     floor: String,
     target: String,
@@ -48,17 +48,17 @@ impl Times {
 
 impl Row {
     /// A time with a limit of its own.
-    pub(crate) fn time(name: &'static str, times: &Times, limit: Duration) -> Self {
+    pub(crate) fn time(name: impl Into<String>, times: &Times, limit: Duration) -> Self {
         let value = format!("{} (worst {})", ms(times.median()), ms(times.worst()));
         let target = format!("<= {}", ms(limit));
-        Self { name, value, floor: String::new(), target, holds: times.median() <= limit }
+        Self { name: name.into(), value, floor: String::new(), target, holds: times.median() <= limit }
     }
 
     /// A time that may be so many times the floor's.
-    pub(crate) fn times_floor(name: &'static str, times: &Times, floor: &Times, limit: f64) -> Self {
+    pub(crate) fn times_floor(name: impl Into<String>, times: &Times, floor: &Times, limit: f64) -> Self {
         let ratio = times.median().as_secs_f64() / floor.median().as_secs_f64();
         Self {
-            name,
+            name: name.into(),
             value: format!("{} = {ratio:.2} x floor", ms(times.median())),
             floor: ms(floor.median()),
             target: format!("<= {limit} x floor"),
@@ -67,10 +67,10 @@ impl Row {
     }
 
     /// A time that may be so much more than the floor's.
-    pub(crate) fn over_floor(name: &'static str, times: &Times, floor: &Times, limit: Duration) -> Self {
+    pub(crate) fn over_floor(name: impl Into<String>, times: &Times, floor: &Times, limit: Duration) -> Self {
         let over = times.median().saturating_sub(floor.median());
         Self {
-            name,
+            name: name.into(),
             value: format!("{} = floor + {}", ms(times.median()), ms(over)),
             floor: ms(floor.median()),
             target: format!("<= floor + {}", ms(limit)),
@@ -81,7 +81,7 @@ impl Row {
     /// A rate, of `count` things in these times, that has to be a part of the floor's. `unit` is empty where the name
     /// tells what is counted.
     pub(crate) fn rate(
-        name: &'static str,
+        name: impl Into<String>,
         count: f64,
         unit: &str,
         times: &Times,
@@ -91,7 +91,7 @@ impl Row {
         let per_second = |times: &Times| count / times.median().as_secs_f64();
         let part = per_second(times) / per_second(floor);
         Self {
-            name,
+            name: name.into(),
             value: format!("{:.0}{unit}/s = {:.0} % of floor", per_second(times), part * 100.0),
             floor: format!("{:.0}{unit}/s", per_second(floor)),
             target: format!(">= {:.0} % of floor", least * 100.0),
@@ -100,12 +100,12 @@ impl Row {
     }
 
     /// Times of a growing input: how many times the first the last may take.
-    pub(crate) fn growth(name: &'static str, all: &[Times], most: f64) -> Self {
+    pub(crate) fn growth(name: impl Into<String>, all: &[Times], most: f64) -> Self {
         let seconds: Vec<f64> = all.iter().map(|times| times.median().as_secs_f64()).collect();
         let growth = seconds[seconds.len() - 1] / seconds[0];
         let each: Vec<String> = seconds.iter().map(|second| format!("{:.2}", second * 1000.0)).collect();
         Self {
-            name,
+            name: name.into(),
             value: format!("{} ms, x {growth:.1}", each.join(" ")),
             floor: String::new(),
             target: format!("<= x {most}"),
@@ -114,10 +114,10 @@ impl Row {
     }
 
     /// A number of something with a limit.
-    pub(crate) fn amount(name: &'static str, value: f64, limit: f64, unit: &str) -> Self {
+    pub(crate) fn amount(name: impl Into<String>, value: f64, limit: f64, unit: &str) -> Self {
         let digits = usize::from(value.fract() != 0.0) * 2;
         Self {
-            name,
+            name: name.into(),
             value: format!("{value:.digits$} {unit}"),
             floor: String::new(),
             target: format!("<= {limit} {unit}"),
@@ -135,7 +135,7 @@ pub(crate) fn header() -> String {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.holds { "" } else { "miss" };
-        f.write_str(&line(self.name, &self.value, &self.floor, &self.target, verdict))
+        f.write_str(&line(&self.name, &self.value, &self.floor, &self.target, verdict))
     }
 }
 
