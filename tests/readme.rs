@@ -1,6 +1,7 @@
 //! Every example of the README: heredocs run, JSON parses and settings load, the names of make's targets exist.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test of shell commands")]
 use serde_json::Value;
+use std::ffi::OsString;
 use std::process::Command;
 
 fn read(file: &str) -> String {
@@ -56,6 +57,37 @@ fn json_is_json_and_the_settings_are_settings() {
         }
     }
     assert_eq!(settings, 1);
+}
+
+/// Each line of variables for a model, in a table or a block.
+fn variables_of_models() -> Vec<Vec<(String, String)>> {
+    let readme = read("README.md");
+    let chapter = readme.split("\n## ").find(|chapter| chapter.starts_with("Models\n")).unwrap();
+    let lines = chapter
+        .split(['`', '\n'])
+        .filter(|text| text.contains("LLM_PROVIDER=") && text.contains("_BASE_URL="));
+    let variable = |word: &str| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    lines.map(|line| line.split_whitespace().filter_map(variable).collect()).collect()
+}
+
+#[test]
+fn variables_of_models_are_understood() {
+    let folder = tempfile::tempdir().unwrap();
+    let models = variables_of_models();
+    assert!(models.len() >= 5, "{models:?}");
+    for variables in models {
+        for form in ["openai-completions", "anthropic-messages", "openai-responses"] {
+            // What a line leaves to the next one or to the reader: model, key and format.
+            let provider = &variables.iter().find(|(name, _)| name == "LLM_PROVIDER").unwrap().1;
+            let left = [("MODEL", "m"), ("API_KEY", "k"), ("API_FORMAT", form)];
+            let left = left.map(|(name, value)| (format!("{provider}_{name}"), value.to_owned()));
+            let all = left.into_iter().chain(variables.clone());
+            let environment =
+                all.map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+            let resolved = bob::settings::resolve_model(&environment, folder.path(), None).unwrap();
+            assert!(resolved.warnings.is_empty(), "{variables:?}: {:?}", resolved.warnings);
+        }
+    }
 }
 
 #[test]

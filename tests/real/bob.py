@@ -45,7 +45,7 @@ class Bob:
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
         self.sent = 0
-        self.answers = []  # kinds of options: what the next questions are answered with
+        self.answers = []  # kinds of options: what the next questions are answered with; all others are rejected
         self.wait_for(self.ask("initialize", protocolVersion=1, clientCapabilities={}))
         place = {"cwd": str(folder), "mcpServers": []}
         if load:
@@ -95,7 +95,7 @@ class Bob:
         return seen
 
     def _answer(self, question):
-        wanted = self.answers.pop(0) if self.answers else "allow_once"
+        wanted = self.answers.pop(0) if self.answers else "reject_once"
         option = next(option for option in question["params"]["options"] if option["kind"] == wanted)
         outcome = {"outcome": "selected", "optionId": option["optionId"]}
         self._write({"id": question["id"], "result": {"outcome": outcome}})

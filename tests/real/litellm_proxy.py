@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from bob import FORMATS, Bob, check, environment, finish, show, stop_reason, text
-from real_model import LONG_TEXT, ModelServer, cancel_in_mid_answer, exit_codes, free_port, status_of
+from real_model import CONTEXT, ModelServer, cancel_in_mid_answer, exit_codes, free_port, long_text, status_of
 
 CONFIG = """
 model_list:
@@ -55,7 +55,7 @@ def talk(proxy, server, form, folder):
     endless = variables(LLM_EXTRA_BODY='{"ignore_eos": true}', LLM_MAX_TOKENS="2000")
     cancel_in_mid_answer(server, Bob(folder, endless))
     bob = Bob(folder, variables())
-    turn = bob.turn(LONG_TEXT * 16)
+    turn = bob.turn(long_text(2 * CONTEXT))
     show(turn)
     check("a prompt that is too long is told, with what to do", "too long for this model" in text(turn), turn)
     bob.stop()

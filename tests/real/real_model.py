@@ -20,12 +20,12 @@ import urllib.request
 from pathlib import Path
 
 from bob import (
-    BOB, FORMATS, PATIENCE, Bob, check, environment, finish, finished_calls, kind, show, stop_reason, text, texts,
-    thoughts,
+    BOB, FORMATS, PATIENCE, Bob, check, environment, finish, finished_calls, kind, show, stop_reason, text,
+    thoughts, update_of,
 )
 
 HERE = Path(__file__).resolve().parent
-LONG_TEXT = "The sea is wide and the ship is small, and nobody on it knows the way home any more. " * 15  # 300 tokens
+CONTEXT = 2560  # tokens; little enough for a conversation to get too long soon
 
 
 def free_port():
@@ -50,7 +50,7 @@ class ModelServer:
 
     def __init__(self, model, *key):
         self.port = free_port()
-        command = [sys.executable, HERE / "model_server.py", model, HERE / "chatml-tools.jinja", str(self.port), *key]
+        command = [sys.executable, HERE / "model_server.py", model, HERE / "chatml-tools.jinja", str(self.port), str(CONTEXT), *key]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=self.log, stderr=self.log)
 
@@ -119,7 +119,8 @@ def exit_codes(turn):
 
 def killed_and_loaded(server, form, folder):
     """Gives back the loaded Bob, whose answers have no end."""
-    bob = Bob(folder, variables(folder, server, form), "--mode", "full-access")
+    bob = Bob(folder, variables(folder, server, form))
+    bob.answers = ["allow_once"]
     turn = bob.turn("Run this command with bash: cat notes.txt")
     check("a call runs, its result goes to the model", exit_codes(turn) == [0] and stop_reason(turn) == "end_turn", turn)
     turn = bob.turn("Say hello.")
@@ -157,9 +158,13 @@ def cancel_in_mid_answer(server, bob):
     check("bob leaves with exit code 0", bob.stop() == 0)
 
 
+def long_text(tokens):
+    return "The sea is wide and the ship is small, and nobody on it knows the way home any more. " * int(tokens / 20)
+
+
 def one_prompt_too_long(server, form, folder):
     bob = Bob(folder, variables(folder, server, form))
-    turn = bob.turn(LONG_TEXT * 16)
+    turn = bob.turn(long_text(2 * CONTEXT))
     show(turn)
     check("a prompt that is too long is told, with what to do", "too long for this model" in text(turn), turn)
     turn = bob.turn("Say hello.")
@@ -170,10 +175,11 @@ def one_prompt_too_long(server, form, folder):
 def conversation_too_long(server, form, folder):
     # A model so small may talk on for ever: its first sentence will do.
     bob = Bob(folder, variables(folder, server, form, LLM_EXTRA_BODY='{"stop": ["."]}'))
-    for _ in range(12):
-        turn = bob.turn(LONG_TEXT)
-        if "compressed" in thoughts(turn):
-            break
+    first = bob.turn("Say hello.")
+    room = CONTEXT - next(update_of(message)["used"] for message in first if kind(message) == "usage_update")
+    for prompt in [long_text(0.6 * room), "Say hello.", "Say hello."]:
+        bob.turn(prompt)
+    turn = bob.turn(long_text(0.5 * room))
     show(turn)
     check("a conversation that gets too long is compressed, and goes on",
           "compressed" in thoughts(turn) and stop_reason(turn) == "end_turn", turn)
@@ -197,7 +203,7 @@ def server_with_a_key(model, folder):
             check(f"{form}, {said}: a notice that says what to do",
                   "401" in text(turn) and "check the API key" in text(turn) and "melon" not in text(turn), turn)
             bob.stop()
-        bob = Bob(folder, variables(folder, server, form, LOCAL_API_KEY="sesame"))
+        bob = Bob(folder, variables(folder, server, form, LOCAL_API_KEY="sesame", LLM_MAX_TOKENS="10"))
         turn = bob.turn("Say hello.")
         check(f"{form}, the key: an answer", text(turn) and "LLM API error" not in text(turn), turn)
         bob.stop()
