@@ -62,7 +62,7 @@ pub(super) struct Written {
 impl Written {
     /// Nothing but white space came.
     pub(super) fn is_blank(&self) -> bool {
-        self.text.trim().is_empty()
+        self.nesting.is_blank()
     }
 
     /// Nothing is missing.

@@ -327,7 +327,8 @@ fn is_bare(value: &Value) -> bool {
     let has_words = has(&["message", "msg"], Value::is_string);
     let is_failure = has(&["code"], is_error_code)
         || has(&["status", "status_code", "statusCode"], |member| status_in(member).is_some());
-    !is_reply && (has_words && is_failure || has(&["detail"], Value::is_string))
+    !is_reply
+        && (has_words && is_failure || has(&["detail"], |member| member.is_string() || member.is_array()))
 }
 
 /// A name, or a number that does not stand for success.

@@ -145,6 +145,11 @@ impl Nesting {
         }
     }
 
+    /// Nothing but white space has come.
+    pub(super) fn is_blank(&self) -> bool {
+        self.last == 0
+    }
+
     /// A value may come next.
     pub(super) fn awaits_value(&self) -> bool {
         !self.lexer.in_string && matches!(self.last, b':' | b'[' | b',')

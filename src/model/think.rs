@@ -5,6 +5,8 @@ use crate::model::Delta;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
+/// More bytes than these are held back by nobody: models write a line or two before the tag.
+const LONGEST_HELD: usize = 64;
 
 /// Tells reasoning from text. Held back is only what may be the beginning of a tag, white space before it included.
 #[derive(Default)]
@@ -61,7 +63,7 @@ impl ThinkTags {
                 self.place = place;
                 return rest;
             }
-            if tag.starts_with(trimmed) {
+            if tag.starts_with(trimmed) && text.len() <= LONGEST_HELD {
                 text.clone_into(&mut self.held);
                 return "";
             }
@@ -165,6 +167,12 @@ mod tests {
     #[test]
     fn a_tag_that_is_not_closed_was_reasoning_all_along() {
         check("<think>é</thi", "", "é</thi");
+    }
+
+    #[test]
+    fn white_space_is_not_held_for_ever() {
+        let (text, reasoning) = told(std::iter::repeat_n(" ", LONGEST_HELD + 1).chain(["<think>a"]));
+        assert_eq!((text.trim_start(), reasoning.as_str()), ("<think>a", ""));
     }
 
     #[test]

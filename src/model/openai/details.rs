@@ -19,12 +19,11 @@ impl Details {
     /// [`Trouble::TooLarge`]: too many of them, or no `room`.
     pub(super) fn push(&mut self, pieces: &Value, room: &mut Room) -> Result<(), Trouble> {
         for piece in pieces.as_array().into_iter().flatten() {
-            let piece = room.keep(piece)?;
             match self.0.last_mut() {
-                Some(last) if is_more_of(last, &piece) => join(last, piece),
+                Some(last) if is_more_of(last, piece) => join(last, piece, room)?,
                 _ => {
                     one_more(self.0.len())?;
-                    self.0.push(piece);
+                    self.0.push(room.keep(piece)?);
                 }
             }
         }
@@ -43,17 +42,19 @@ fn is_more_of(last: &Value, piece: &Value) -> bool {
     last["type"] != "reasoning.encrypted" && last.is_object() && same("type") && same("index")
 }
 
-fn join(last: &mut Value, piece: Value) {
-    let Value::Object(members) = piece else { return };
-    for (name, member) in members {
-        match (&mut last[&name], member) {
+/// A piece that brings text alone takes no room: there may be one for each word.
+fn join(last: &mut Value, piece: &Value, room: &mut Room) -> Result<(), Trouble> {
+    for (name, member) in piece.as_object().into_iter().flatten() {
+        match (&mut last[name], member) {
             (_, Value::Null) => {}
             (Value::String(text), Value::String(more)) if TEXTS.contains(&name.as_str()) => {
-                text.push_str(&more)
+                text.push_str(more)
             }
-            (kept, member) => *kept = member,
+            (kept, member) if kept == member => {}
+            (kept, member) => *kept = room.keep(member)?,
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -80,5 +81,15 @@ mod tests {
         ]);
         assert_eq!(details.finish(), Some(expected));
         assert_eq!(Details::default().finish(), None);
+    }
+
+    #[test]
+    fn long_reasoning_has_room() {
+        let (mut details, room) = (Details::default(), &mut Room::default());
+        let piece = json!([{"type": "reasoning.text", "index": 0, "format": "f", "text": "a"}]);
+        for _ in 0..100_000 {
+            details.push(&piece, room).unwrap();
+        }
+        assert_eq!(details.finish().unwrap()[0]["text"].as_str().map(str::len), Some(100_000));
     }
 }
