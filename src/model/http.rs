@@ -5,6 +5,7 @@
 //! cancelled; the body is read by the caller itself. A cancelled request is not sent: an agent that was shut
 //! down refuses the connection which the helper has just made.
 mod address;
+mod crypto;
 mod limit;
 mod names;
 mod refusal;

@@ -1,8 +1,7 @@
 //! Whose signatures count: the built-in certificates and the user's own. And what is wrong with a server's.
-use super::HttpError;
+use super::{HttpError, crypto};
 use crate::settings::Environment;
 use crate::settings::config::Net;
-use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{ALL_VERSIONS, CertificateError, ClientConfig, RootCertStore};
@@ -29,7 +28,7 @@ impl Trust {
                 HttpError::Unusable(format!("{setting}: {why}; it has to name a file of PEM certificates"))
             })?;
         }
-        let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let tls = ClientConfig::builder_with_provider(Arc::new(crypto::provider()))
             .with_protocol_versions(ALL_VERSIONS)
             .expect("ring knows all versions")
             .with_root_certificates(roots)
