@@ -62,7 +62,8 @@ def faults(form, body):
 
 def as_told(errors):
     """Without what is told of the other types of a union: those whose `type` or `role` the value does not have."""
-    other = {error["loc"][:-1] for error in errors if error["type"] == "literal_error" and error["loc"][-1] in ("type", "role")}
+    literals = [error["loc"] for error in errors if error["type"] == "literal_error"]
+    other = {place[:-1] for place in literals if place[-1] in ("type", "role")}
     for error in errors:
         place = error["loc"]
         if not any(place[:length] in other for length in range(len(place))):

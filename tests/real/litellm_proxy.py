@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 
 from bob import FORMATS, Bob, check, environment, finish, show, stop_reason, text
-from real_model import CONTEXT, ModelServer, cancel_in_mid_answer, exit_codes, free_port, long_text, status_of
+from real_model import (
+    CONTEXT, ModelServer, cancel_in_mid_answer, exit_codes, few_calls, free_port, long_text, status_of,
+)
 
 CONFIG = """
 model_list:
@@ -48,7 +50,8 @@ def talk(proxy, server, form, folder):
     bob = Bob(folder, variables(), "--mode", "full-access")
     turn = bob.turn("Run this command with bash: cat notes.txt")
     show(turn)
-    check("a call comes through, its result goes back", exit_codes(turn) == [0] and stop_reason(turn) == "end_turn", turn)
+    check("a call comes through, its result goes back",
+          exit_codes(turn) == [0] and stop_reason(turn) == "end_turn", turn)
     turn = bob.turn("Say hello.")
     check("so does text", text(turn) and stop_reason(turn) in ("end_turn", "max_tokens"), turn)
     bob.stop()
@@ -72,6 +75,7 @@ def main():
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as at_the_end:
         folder = Path(name)
         (folder / "notes.txt").write_text("remember the milk\n")
+        few_calls(folder)
         server = ModelServer(model)
         at_the_end.callback(server.stop)
         server.wait_until(lambda status, _: status == 200, "/health")

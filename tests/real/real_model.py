@@ -1,4 +1,4 @@
-"""Checks Bob against a real model in all three wire formats, with nothing asserted about its words: real_model.py MODEL.gguf
+"""Checks Bob against a real model in all three wire formats: real_model.py MODEL.gguf. Nothing is asserted about its words.
 
 1. A prompt sent while the model still loads (503) is retried until there is an answer.
 2. A heredoc prompt that needs a tool runs it and ends its turn (tool_call.sh).
@@ -9,7 +9,6 @@
 """
 import contextlib
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -50,7 +49,8 @@ class ModelServer:
 
     def __init__(self, model, *key):
         self.port = free_port()
-        command = [sys.executable, HERE / "model_server.py", model, HERE / "chatml-tools.jinja", str(self.port), str(CONTEXT), *key]
+        arguments = [model, HERE / "chatml-tools.jinja", str(self.port), str(CONTEXT), *key]
+        command = [sys.executable, HERE / "model_server.py", *arguments]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=self.log, stderr=self.log)
 
@@ -87,6 +87,12 @@ def variables(folder, server, form, **settings):
     return environment(folder, server.base_url, form, **{"LLM_TEMPERATURE": "0", "LLM_MAX_TOKENS": "60"} | settings)
 
 
+def few_calls(folder):
+    """A model so small may ask for the same command again and again."""
+    (folder / "home").mkdir()
+    (folder / "home/config.json").write_text('{"turns": {"maxModelCalls": 4}}')
+
+
 def prompt_while_loading(model, folder):
     """The server is started when Bob is ready to ask it; it is given back loaded."""
     server = ModelServer(model)
@@ -104,7 +110,7 @@ def prompt_while_loading(model, folder):
 def heredoc_with_a_tool(server, form, folder):
     ran = subprocess.run(
         ["sh", HERE / "tool_call.sh", folder],
-        env=os.environ | {"LOCAL_BASE_URL": server.base_url, "LOCAL_API_FORMAT": form, "BOB": BOB},
+        env=environment(folder, server.base_url, form) | {"BOB": BOB},
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=PATIENCE,
     )
     turn = [json.loads(line) for line in ran.stdout.splitlines()]
@@ -122,7 +128,8 @@ def killed_and_loaded(server, form, folder):
     bob = Bob(folder, variables(folder, server, form))
     bob.answers = ["allow_once"]
     turn = bob.turn("Run this command with bash: cat notes.txt")
-    check("a call runs, its result goes to the model", exit_codes(turn) == [0] and stop_reason(turn) == "end_turn", turn)
+    check("a call runs, its result goes to the model",
+          exit_codes(turn) == [0] and stop_reason(turn) == "end_turn", turn)
     turn = bob.turn("Say hello.")
     check("so does the next prompt", text(turn) and stop_reason(turn) in ("end_turn", "max_tokens"), turn)
     bob.prompt("Write a long story about the sea.")
@@ -175,9 +182,9 @@ def one_prompt_too_long(server, form, folder):
 def conversation_too_long(server, form, folder):
     # A model so small may talk on for ever: its first sentence will do.
     bob = Bob(folder, variables(folder, server, form, LLM_EXTRA_BODY='{"stop": ["."]}'))
-    first = bob.turn("Say hello.")
+    first = bob.turn(long_text(20))
     room = CONTEXT - next(update_of(message)["used"] for message in first if kind(message) == "usage_update")
-    for prompt in [long_text(0.6 * room), "Say hello.", "Say hello."]:
+    for prompt in [long_text(0.6 * room), long_text(20), long_text(20)]:
         bob.turn(prompt)
     turn = bob.turn(long_text(0.5 * room))
     show(turn)
@@ -215,6 +222,7 @@ def main():
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as at_the_end:
         folder = Path(name)  # one for all: the server keeps a prompt that begins with the same folder
         (folder / "notes.txt").write_text("remember the milk\n")
+        few_calls(folder)
         print("# a prompt while the model loads")
         server = prompt_while_loading(model, folder)
         at_the_end.callback(server.stop)
