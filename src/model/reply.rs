@@ -160,6 +160,10 @@ fn hear_event(assembly: &mut dyn Assembly, event: Event<'_>, ear: &mut Ear<'_>) 
     if assembly.draft().done {
         return Ok(());
     }
+    // Some servers leave out the blank lines between events.
+    if event.data.contains('\n') && is_lines(event.data) {
+        return hear_lines(assembly, event.data, ear).map(drop);
+    }
     if event.kind == "error" {
         return Err(Trouble::Told(Complaint::from_event(event.data)));
     }

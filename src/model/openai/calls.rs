@@ -44,7 +44,7 @@ impl Calls {
     pub(super) fn push(&mut self, value: &Value, room: &mut Room) -> Result<Option<&str>, Trouble> {
         let function = if value["function"].is_object() { &value["function"] } else { value };
         let fragment = Fragment {
-            index: value["index"].as_u64(),
+            index: index(&value["index"]),
             id: value["id"].as_str().unwrap_or_default(),
             name: function["name"].as_str().unwrap_or_default(),
             arguments: arguments_text(&function["arguments"]),
@@ -109,6 +109,14 @@ impl Calls {
         let mut calls: Vec<Call> = self.0.into_iter().map(finished).collect();
         make_ids_unique(&mut calls);
         calls
+    }
+}
+
+/// Some servers write it as text, or with a fraction.
+fn index(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        other => other.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64),
     }
 }
 
