@@ -58,6 +58,7 @@ fn a_server_tells_nobody_the_key_however_much_it_logs() {
             .env("OPENAI_BASE_URL", base_url)
             .env("OPENAI_MODEL", "m")
             .env("COPY", KEY)
+            .env("HEADER", format!("Authorization: Bearer {KEY}"))
     };
     let in_login_file = |launch: Launch, base_url: &str| {
         let login = json!({"provider": "OPENAI", "api_key": KEY, "base_url": base_url, "model": "m"});
@@ -97,4 +98,68 @@ fn a_server_tells_nobody_the_key_however_much_it_logs() {
         assert_eq!(holders.len(), expected, "{holders:?}");
         assert!(fs::metadata(client.cwd().join("log.txt")).unwrap().len() > 0);
     }
+}
+
+/// An endpoint may put the key wherever it likes into what it answers.
+#[test]
+fn an_endpoint_that_says_the_key_is_not_repeated() {
+    let server = ModelServer::with([
+        openai::stream([openai::text("x"), openai::finish(KEY)]),
+        openai::refuse(400, &format!("{} {KEY}", "x".repeat(490))),
+        Answer::sse().write(openai::event(&openai::error(&format!("{} {KEY}", "x".repeat(485)), 400))),
+        Answer::status(200).write(format!("<html>{} {KEY}", "x".repeat(185))),
+        Answer::status(307).header("location", &format!("http://127.0.0.1/{KEY}")),
+        Answer::json(200, &json!({"data": [{"id": "m2"}, {"id": KEY}, {"id": format!("a/{KEY}")}]})),
+    ]);
+    let launch = Launch::with_args(["--acp", "-v"]).env("OPENAI_API_KEY", KEY).env("OPENAI_MODEL", "m");
+    let mut client = launch.env("OPENAI_BASE_URL", server.base_url()).env("BOB_LOG", "trace").start();
+    let session = client.open();
+    let part = &KEY[..8];
+    for _ in 0..5 {
+        let turn = client.prompt(&session, "hi");
+        let told = format!("{:?} {}", turn.updates, turn.response);
+        assert!(!told.contains(part), "{told}");
+    }
+    let listed = client.call("session/list_models", json!({"sessionId": session}));
+    assert_eq!(listed["result"]["models"], json!(["m2"]));
+    client.finish();
+    assert!(!client.wait_stderr().contains(part), "{}", client.stderr());
+    assert_eq!(holders(&client.cwd()), [] as [PathBuf; 0]);
+}
+
+/// Whoever pastes it into the wrong place: what is not taken is in no file and no line.
+#[test]
+fn the_key_is_no_model_and_no_part_of_an_address() {
+    let in_url = format!("http://127.0.0.1:9/{KEY}/v1");
+    for (name, value) in [("OPENAI_MODEL", KEY), ("OPENAI_BASE_URL", &in_url)] {
+        let mut variables = vec![
+            ("OPENAI_API_KEY", KEY),
+            ("OPENAI_BASE_URL", "http://127.0.0.1:9/v1"),
+            ("OPENAI_MODEL", "m"),
+        ];
+        variables.retain(|(known, _)| *known != name);
+        variables.extend([(name, value), ("BOB_LOG", "trace")]);
+        let ended = User::new().run(&["--check"], &variables, "");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stdout.contains(&format!("{name} in the environment holds the API key")), "{ended:?}");
+        assert!(!holds_key(format!("{ended:?}").as_bytes()), "{ended:?}");
+    }
+    let user = User::new();
+    let ended = user.run(&["--login"], &[], &format!("1\n{KEY}\n{in_url}\nhttp://127.0.0.1:9/v1\n{KEY}\n"));
+    assert_eq!(ended.stdout.matches("That holds the API key.").count(), 2, "{ended:?}");
+
+    let server = ModelServer::start();
+    let launch = Launch::new().env("OPENAI_API_KEY", KEY).env("OPENAI_MODEL", "m");
+    let mut client = launch.env("OPENAI_BASE_URL", server.base_url()).start();
+    let session = client.open();
+    let option = json!({"sessionId": session, "configId": "model", "value": format!("openai/{KEY}")});
+    for refused in [
+        client.call("_agentao.cn/set_model", json!({"sessionId": session, "model": KEY})),
+        client.call("session/set_config_option", option),
+    ] {
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        assert!(!holds_key(refused.to_string().as_bytes()), "{refused}");
+    }
+    client.finish();
+    assert!(!holds_key(client.wait_stderr().as_bytes()), "{}", client.stderr());
 }

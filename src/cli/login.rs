@@ -205,15 +205,20 @@ fn questions(terminal: &mut Terminal<'_>) -> Result<Login, Stop> {
         name => name.to_owned(),
     };
     let offer = OFFERS.iter().find(|offer| offer.name == provider).unwrap_or(offer);
+    let api_key = api_key(terminal, provider == "LOCAL")?;
+    // Who pastes the key once more is asked again: both are shown later.
+    let checked = |text: &str, check: fn(&str) -> Result<String, &'static str>| {
+        let holds_key = api_key.as_ref().is_some_and(|key| key.is_in(text));
+        let checked = if holds_key { Err("holds the API key") } else { check(needed(text)?) };
+        checked.map_err(|why| format!("That {why}."))
+    };
+    let base_url = |text: &str| checked(text, settings::check_base_url);
+    let model = |text: &str| checked(text, settings::check_model);
     Ok(Login {
-        api_key: api_key(terminal, provider == "LOCAL")?,
-        base_url: terminal.ask("Base URL", offer.base_url, |text| {
-            settings::check_base_url(needed(text)?).map_err(|why| format!("That {why}."))
-        })?,
-        model: terminal.ask("Model", offer.model, |text| {
-            settings::check_model(needed(text)?).map_err(|why| format!("That {why}."))
-        })?,
+        base_url: terminal.ask("Base URL", offer.base_url, base_url)?,
+        model: terminal.ask("Model", offer.model, model)?,
         format: ask_format(terminal, offer.format)?,
+        api_key,
         provider,
     })
 }

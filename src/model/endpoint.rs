@@ -9,7 +9,7 @@ use crate::model::openai::OpenAi;
 use crate::model::reply::{Ear, ReplyStream};
 use crate::model::responses::Responses;
 use crate::model::retry::{self, Backoff};
-use crate::model::{AssistantMessage, Broken, Listener, Provider, Reply, Request};
+use crate::model::{AssistantMessage, Broken, Listener, Provider, Reply, Request, Stop};
 use crate::settings::llm::{Endpoint, Format};
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,9 +105,13 @@ impl Provider for EndpointProvider {
     ) -> Result<Reply, Broken> {
         self.turn_to(request);
         let (backoff, key) = (self.backoff, self.endpoint.api_key.clone());
-        retry::until_whole(backoff, key.as_ref(), cancel, listener, |listener| {
+        let mut reply = retry::until_whole(backoff, key.as_ref(), cancel, listener, |listener| {
             self.attempt(request, cancel, listener)
-        })
+        })?;
+        if let (Stop::Unknown(reason), Some(key)) = (&mut reply.stop, &key) {
+            *reason = key.masked_in(reason); // it is shown
+        }
+        Ok(reply)
     }
 }
 

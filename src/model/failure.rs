@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// The provider's own words are cut to this many characters.
 const WORDS_LIMIT: usize = 500;
+/// What stands in place of a reply is cut to this many.
+const PAGE_LIMIT: usize = 200;
 
 /// What the notice ends in when the conversation is too long for the model.
 const TOO_LONG: &str = "the conversation is too long for this model: /compact it or start a new one";
@@ -102,15 +104,16 @@ impl Trouble {
         let (status, message) = match self {
             Self::Cancelled => (None, HttpError::Cancelled.to_string()),
             Self::Http(error) => (None, error.to_string()),
-            Self::Status { status, complaint, .. } => (Some(status), complaint.sentence(Some(status))),
-            Self::Told(complaint) => (complaint.status, complaint.sentence(complaint.status)),
+            Self::Status { status, complaint, .. } => (Some(status), complaint.sentence(Some(status), key)),
+            Self::Told(complaint) => (complaint.status, complaint.sentence(complaint.status, key)),
             Self::Damaged => (None, "the reply came damaged: a piece of it can't be read".into()),
             Self::CutOff => (None, "the reply was cut off: the connection ended before it was whole".into()),
             Self::Empty => (None, "the model gave an empty answer".into()),
             Self::NoReply(what) => (
                 None,
                 format!(
-                    "the endpoint's answer is no model reply: {what}; check the base URL (it usually ends in /v1)"
+                    "the endpoint's answer is no model reply: {}; check the base URL (it usually ends in /v1)",
+                    clean_to(&masked(what, key), PAGE_LIMIT)
                 ),
             ),
             Self::TooLarge(limit) => (None, format!("the reply is too large: more than {limit}")),
@@ -287,9 +290,9 @@ impl Complaint {
         any.iter().any(|needle| haystack.contains(needle))
     }
 
-    /// `502 Bad Gateway: its words; what to do about it`.
-    fn sentence(&self, status: Option<u16>) -> String {
-        let words = clean_to(&one_line(&self.words), WORDS_LIMIT).into_owned();
+    /// `502 Bad Gateway: its words; what to do about it`, without the key.
+    fn sentence(&self, status: Option<u16>, key: Option<&Secret>) -> String {
+        let words = clean_to(&masked(one_line(&self.words), key), WORDS_LIMIT).into_owned();
         let head = status.map(status_line);
         let said = match head {
             Some(head) if words.is_empty() || head.contains(&words) => head,
@@ -399,11 +402,9 @@ pub(super) fn words_of_page(text: &str) -> String {
     title.unwrap_or_default().trim().to_owned()
 }
 
-/// `text` without the key's value.
 fn masked(text: String, key: Option<&Secret>) -> String {
-    // Shorter ones are placeholders ("x", "-") that would blot out half of the words.
-    match key.map(Secret::expose).filter(|key| key.len() >= 4) {
-        Some(key) => text.replace(key, "***"),
+    match key {
+        Some(key) => key.masked_in(&text),
         None => text,
     }
 }
@@ -458,6 +459,22 @@ mod tests {
             Retry::Later,
         );
         check(400, r#"[{"error":{"code":400,"message":"bad"}}]"#, "400 Bad Request: bad", Retry::Never);
+    }
+
+    /// The words are cut, and the key may stand where.
+    #[test]
+    fn no_piece_of_the_key_is_told_wherever_it_stands() {
+        let key = Secret::new("sk-0123456789abcdefghij");
+        for before in 0..2 * WORDS_LIMIT {
+            let words = format!("{} {} and more", "x".repeat(before), key.expose());
+            let complaint = Complaint::of_words(words.clone());
+            let told = Trouble::Told(complaint.clone());
+            let status = Trouble::Status { status: 401, complaint, retry_after: None };
+            for trouble in [told, status, Trouble::NoReply(words)] {
+                let message = trouble.into_failure(Some(&key)).message;
+                assert!(!message.contains("sk-"), "{before}: {message}");
+            }
+        }
     }
 
     #[test]

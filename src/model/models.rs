@@ -36,8 +36,11 @@ pub fn list_models(
         credentials: dialect.headers(endpoint.api_key.as_ref()),
         within: limit,
     };
-    let listed = fetch(&mut Client::new(net, environment), &get, cancel);
-    listed.map_err(|trouble| trouble.into_failure(endpoint.api_key.as_ref()))
+    let key = endpoint.api_key.as_ref();
+    let mut listed = fetch(&mut Client::new(net, environment), &get, cancel)
+        .map_err(|trouble| trouble.into_failure(key))?;
+    listed.retain(|name| !key.is_some_and(|key| key.is_in(name)));
+    Ok(listed)
 }
 
 fn fetch(client: &mut Client, get: &Get, cancel: &CancelToken) -> Result<Vec<String>, Trouble> {

@@ -192,8 +192,7 @@ fn hear_whole(assembly: &mut dyn Assembly, body: &[u8], ear: &mut Ear<'_>) -> Re
         Err(too_many) => return Err(too_many.into()),
     }
     let words = Some(words_of_page(&text)).filter(|title| !title.is_empty());
-    let words = text::one_line(words.as_deref().unwrap_or(&text));
-    Err(Trouble::NoReply(text::clean_to(&words, 200).into_owned()))
+    Err(Trouble::NoReply(text::one_line(words.as_deref().unwrap_or(&text))))
 }
 
 /// Whether the first line is a JSON object of its own.

@@ -13,9 +13,6 @@ const MODE: &str = "mode";
 const MODEL: &str = "model";
 const THOUGHT_LEVEL: &str = "thought_level";
 
-/// The longest name of a model, in bytes.
-const LONGEST: usize = 256;
-
 /// All of a session's options with their current values (`configOptions`).
 pub fn of(session: &Session) -> Vec<ConfigOption> {
     [Some(mode(session)), Some(model(session)), thought_level(session)].into_iter().flatten().collect()
@@ -40,7 +37,7 @@ pub enum Change {
 /// Makes a change, and gives the request's result. What changed is told before this returns.
 ///
 /// # Errors
-/// `-32600`: no such option, or a model of another provider. `-32602`: no such value.
+/// `-32600`: no such option, or a model of another provider. `-32602`: no such value, or the key as a model's name.
 pub fn apply(session: &mut Session, speaker: &Speaker<'_>, change: &Change) -> Result<Value, RpcError> {
     match change {
         Change::Mode(id) => {
@@ -48,7 +45,7 @@ pub fn apply(session: &mut Session, speaker: &Speaker<'_>, change: &Change) -> R
             Ok(json!({ "modeId": id }))
         }
         Change::Model(model) => {
-            set_model(session, speaker, model);
+            set_model(session, speaker, model, "model")?;
             Ok(json!({ "model": model }))
         }
         Change::Option { id, value } => {
@@ -67,7 +64,7 @@ fn set(session: &mut Session, speaker: &Speaker<'_>, id: &str, value: &str) -> R
         }
         MODEL => {
             let model = own_model(value, session.catalog.config.provider())?.to_owned();
-            set_model(session, speaker, &model);
+            set_model(session, speaker, &model, "value")?;
         }
         THOUGHT_LEVEL if has_levels(&session.catalog.config) => {
             let found = levels(session).into_iter().find(|level| level_value(*level) == value);
@@ -92,12 +89,20 @@ fn set_mode(session: &mut Session, speaker: &Speaker<'_>, mode_id: &str) {
     }
 }
 
-/// The next request asks for `model`.
-fn set_model(session: &mut Session, speaker: &Speaker<'_>, model: &str) {
+/// The next request asks for `model`, which came as the member `field`.
+fn set_model(session: &mut Session, speaker: &Speaker<'_>, model: &str, field: &str) -> Result<(), RpcError> {
+    // It would be in the log and in the session's file.
+    if session.catalog.config.api_key().is_some_and(|key| key.is_in(model)) {
+        return Err(RpcError::invalid_params(
+            field,
+            "holds the API key: credentials never travel on the wire",
+        ));
+    }
     model.clone_into(&mut session.model);
     session.catalog.choose(model);
     log::info!("[acp] session {}: model {}", session.id, clean(model));
     tell(session, speaker);
+    Ok(())
 }
 
 /// Whether it can be a model's name.
@@ -107,7 +112,6 @@ fn set_model(session: &mut Session, speaker: &Speaker<'_>, model: &str) {
 pub fn check_name(model: &str) -> Result<(), &'static str> {
     match model {
         _ if model.trim().is_empty() => Err("must not be blank"),
-        _ if model.len() > LONGEST => Err("is longer than 256 bytes"),
         _ => check_model(model).map(drop),
     }
 }
@@ -140,7 +144,12 @@ fn model(session: &Session) -> ConfigOption {
     let provider = session.catalog.config.provider().to_lowercase();
     let value = |model: &str| format!("{provider}/{model}");
     let models = session.catalog.known().into_iter();
-    let options = models.map(|name| ConfigValue { value: value(&name), name, description: None }).collect();
+    let shown = |name: String| ConfigValue {
+        value: value(&name),
+        name: clean(&name).into_owned(),
+        description: None,
+    };
+    let options = models.map(shown).collect();
     ConfigOption {
         id: MODEL,
         name: "Model",
@@ -244,7 +253,7 @@ mod tests {
             check(blank, Err(-32602));
         }
         check("other/a\u{0}", Err(-32602));
-        check(&"x".repeat(LONGEST + 1), Err(-32602));
-        check(&"x".repeat(LONGEST), Ok(&"x".repeat(LONGEST)));
+        check(&"x".repeat(257), Err(-32602));
+        check(&"x".repeat(256), Ok(&"x".repeat(256)));
     }
 }

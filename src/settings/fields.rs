@@ -116,7 +116,8 @@ fn is_authority(authority: &str) -> bool {
                 && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
         }
     };
-    is_host && port.is_none_or(|port| port.parse::<u16>().is_ok())
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    is_host && port.is_none_or(is_port)
 }
 
 /// See [`check_model`].
@@ -124,13 +125,20 @@ pub(super) fn model(setting: Setting<'_>) -> Result<String, LlmError> {
     check_model(setting.value).map_err(|why| setting.broken(why))
 }
 
+/// The longest name of a model, in bytes.
+const MODEL_AT_MOST: usize = 256;
+
 /// A model's name: one line of text.
 ///
 /// # Errors
 /// What is wrong with it, as the rest of a sentence.
 pub fn check_model(text: &str) -> Result<String, &'static str> {
     let is_odd = |character: char| character.is_control() || character == '\u{fffd}';
-    if text.chars().any(is_odd) { Err("holds characters that no model's name has") } else { Ok(text.into()) }
+    match text {
+        _ if text.len() > MODEL_AT_MOST => Err("is longer than 256 bytes"),
+        _ if text.chars().any(is_odd) => Err("holds characters that no model's name has"),
+        _ => Ok(text.into()),
+    }
 }
 
 /// The wire format.
@@ -177,8 +185,8 @@ pub(super) fn extra_body(
     let mut body: Map<String, Value> = serde_json::from_str(setting.value).map_err(|error| {
         setting.broken(format_args!(
             "is not a JSON object (line {}, column {})",
-            error.line(),
-            error.column()
+            error.line().max(1),
+            error.column().max(1)
         ))
     })?;
     for name in NEVER_EXTRA {
@@ -246,6 +254,7 @@ mod tests {
             "http://x y",
             "http://x:99999",
             "http://x:",
+            "http://x:+80",
             "http://[::1",
             "http://x.y/\u{202e}",
             "http://x\r\ny",
@@ -293,7 +302,8 @@ mod tests {
         assert_eq!(api_key(setting("sk-1")).unwrap().expose(), "sk-1");
         ["sk 1", "sk\u{fffd}", "sk\nX-Evil: 1", "schlüssel"].iter().for_each(|text| refused(text, api_key));
         assert_eq!(model(setting("qwen/qwen 3:8b")).unwrap(), "qwen/qwen 3:8b");
-        ["a\nb", "a\u{fffd}"].iter().for_each(|text| refused(text, model));
+        ["a\nb", "a\u{fffd}", &"m".repeat(257)].iter().for_each(|text| refused(text, model));
+        assert!(model(setting(&"m".repeat(256))).is_ok());
     }
 
     #[test]

@@ -102,6 +102,14 @@ impl ModelConfig {
         }
     }
 
+    /// `None` where none is needed.
+    pub fn api_key(&self) -> Option<&Secret> {
+        match self {
+            Self::Demo { .. } => None,
+            Self::Endpoint(endpoint) => endpoint.api_key.as_ref(),
+        }
+    }
+
     /// `LLM_THINKING`.
     pub fn thinking(&self) -> Option<Thinking> {
         match self {

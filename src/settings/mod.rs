@@ -23,6 +23,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// A shorter "key" (`x`, `-`) holds a place, and would blot out half of the words.
+const MASKED_BYTES: usize = 4;
+/// A shorter "key" (`1`, `none`, `ollama`) may well be, or be in, the value of something else.
+const TELLING_BYTES: usize = 16;
+
 /// A secret value: no `Debug`, `Display` or serialization shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -33,9 +38,19 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself; only for the header that carries it and for masking it in other text.
+    /// The value itself; only for the header that carries it and for the login file.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// `text` without it. Before `text` is cut: the half of a key that stands at the end would not be found.
+    pub fn masked_in(&self, text: &str) -> String {
+        if self.0.len() < MASKED_BYTES { text.to_owned() } else { text.replace(&self.0, "***") }
+    }
+
+    /// Whether `text` gives it away.
+    pub fn is_in(&self, text: &str) -> bool {
+        self.0.len() >= TELLING_BYTES && text.contains(&self.0)
     }
 }
 
@@ -60,10 +75,9 @@ impl Environment {
         self.0.get(OsStr::new(name))?.to_str().filter(|value| !value.trim().is_empty())
     }
 
-    /// The names of all variables that hold exactly `value`.
-    pub fn names_of(&self, value: &str) -> impl Iterator<Item = &OsString> {
-        let holding =
-            self.0.iter().filter(move |(_, held)| held.to_str().is_some_and(|held| held.trim() == value));
+    /// The names of all variables that give `key` away, alone or in a longer value (`Bearer …`).
+    pub fn names_with(&self, key: &Secret) -> impl Iterator<Item = &OsString> {
+        let holding = self.0.iter().filter(|(_, value)| key.is_in(&value.to_string_lossy()));
         holding.map(|(name, _)| name)
     }
 

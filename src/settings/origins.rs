@@ -1,9 +1,9 @@
 //! Where each value of the model configuration comes from, to tell the user. Works also where something is missing.
-use super::Environment;
 use super::fields::{self, Setting, Source};
 use super::layers::Layers;
 use super::llm::{Format, LlmError};
 use super::resolve::{Names, carrying_layer, provider};
+use super::{Environment, Secret};
 use std::path::Path;
 
 /// A value in words, with where it comes from. Never a key.
@@ -72,7 +72,12 @@ fn of_endpoint(layers: &Layers, names: &Names) -> Vec<Origin> {
     });
     // Its members may hold anything, also a secret.
     let extra = extra.map(|setting| origin("LLM_EXTRA_BODY", setting, false));
-    own.into_iter().flatten().chain(merged).chain(extra).collect()
+    let key = carried(&names.api_key).map(|setting| Secret::new(setting.value));
+    let without_key = |mut origin: Origin| {
+        origin.value = origin.value.filter(|value| !key.as_ref().is_some_and(|key| key.is_in(value)));
+        origin
+    };
+    own.into_iter().flatten().chain(merged).chain(extra).map(without_key).collect()
 }
 
 fn model(setting: Setting<'_>) -> Origin {

@@ -8,10 +8,6 @@ use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Variables with a value of the key's are hidden from commands from this length on: a short "key" (`1`, `none`) may
-/// well be the value of something else.
-const TELLING_KEY_BYTES: usize = 16;
-
 /// Resolves the model configuration anew: the launch environment over `<cwd>/.env` over the login file in
 /// `user_folder`.
 ///
@@ -154,16 +150,23 @@ fn endpoint(
     carrier: &Carrier<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Endpoint, LlmError> {
+    let api_key = carrier.api_key.map(fields::api_key).transpose()?;
+    // Both are shown: in the log, to the client, in the session's file.
+    let keyless = |setting: Setting<'_>| match &api_key {
+        Some(key) if key.is_in(setting.value) => Err(setting.broken("holds the API key")),
+        _ => Ok(()),
+    };
+    keyless(carrier.base_url).and_then(|()| keyless(carrier.model))?;
     Ok(Endpoint {
         provider: provider.to_owned(),
         format: carrier.format.map_or(Ok(Format::OpenAiCompletions), fields::format)?,
-        api_key: carrier.api_key.map(fields::api_key).transpose()?,
         base_url: fields::base_url(carrier.base_url)?,
         model: fields::model(carrier.model)?,
         temperature: layers.highest("LLM_TEMPERATURE").map(fields::temperature).transpose()?,
         max_tokens: layers.highest("LLM_MAX_TOKENS").map(fields::max_tokens).transpose()?,
         thinking: layers.highest("LLM_THINKING").map(fields::thinking).transpose()?,
         extra_body: extra_body(layers, carrier.place, warnings)?,
+        api_key,
     })
 }
 
@@ -188,9 +191,8 @@ fn extra_body(
 
 /// The provider's own variable, and any that holds the same key under another name.
 fn hidden_variables(environment: &Environment, own: &str, key: Option<&Secret>) -> Vec<OsString> {
-    let telling = key.map(Secret::expose).filter(|key| key.len() >= TELLING_KEY_BYTES);
     let own = OsString::from(own);
-    let others = telling.into_iter().flat_map(|key| environment.names_of(key)).filter(|name| **name != own);
+    let others = key.into_iter().flat_map(|key| environment.names_with(key)).filter(|name| **name != own);
     let mut hidden: Vec<OsString> = others.cloned().collect();
     hidden.push(own);
     hidden
@@ -460,7 +462,9 @@ mod tests {
         let mut environment = OPENAI.to_vec();
         environment[0].1 = key;
         environment.extend([("MY_KEY", key), ("GH_TOKEN", "ghp-0123456789abcdef"), ("SHORT", "sk")]);
-        assert_eq!(Folders::new().endpoint(&environment).1.hidden_variables, ["MY_KEY", "OPENAI_API_KEY"]);
+        environment.push(("HEADER", "Authorization: Bearer sk-0123456789abcdef"));
+        let hidden = Folders::new().endpoint(&environment).1.hidden_variables;
+        assert_eq!(hidden, ["HEADER", "MY_KEY", "OPENAI_API_KEY"]);
         let short = [&OPENAI[1..], &[("OPENAI_API_KEY", "1"), ("SHLVL", "1")]].concat();
         assert_eq!(Folders::new().endpoint(&short).1.hidden_variables, ["OPENAI_API_KEY"]);
         assert_eq!(Folders::new().login(LOGIN).endpoint(&[]).1.hidden_variables, ["OPENAI_API_KEY"]);
