@@ -106,6 +106,56 @@ fn a_thought_level_is_offered_where_the_model_may_have_one() {
     }
 }
 
+/// What is chosen in the session is newer than what was configured, however it was configured.
+#[test]
+fn a_chosen_level_comes_before_what_the_extra_body_says_of_thinking() {
+    for (format, configured, extra, pointer, chosen) in [
+        ("openai-completions", "on", json!({"reasoning_effort": "xhigh"}), "/reasoning_effort", json!("low")),
+        ("openai-completions", "on", json!({"reasoning": {"effort": "max"}}), "/reasoning", Value::Null),
+        (
+            "openai-responses",
+            "",
+            json!({"reasoning": {"effort": "xhigh"}}),
+            "/reasoning/effort",
+            json!("low"),
+        ),
+        (
+            "anthropic-messages",
+            "",
+            json!({"thinking": {"type": "enabled", "budget_tokens": 20_000}}),
+            "/thinking/budget_tokens",
+            json!(2048),
+        ),
+        (
+            "anthropic-messages",
+            "high",
+            json!({"output_config": {"effort": "max"}}),
+            "/output_config",
+            json!({}),
+        ),
+    ] {
+        let server = ModelServer::start();
+        let launch = Launch::new().model(&server.base_url()).env("LOCAL_API_FORMAT", format);
+        let extra = launch.env("LLM_THINKING", configured).env("LLM_EXTRA_BODY", extra.to_string());
+        let mut client = extra.start();
+        let session = client.open();
+        let sent = |client: &mut Client, at| {
+            server.push(reply(format));
+            assert_eq!(client.prompt(&session, "go").response["result"]["stopReason"], "end_turn");
+            server.wait_request(at).body.pointer(pointer).cloned().unwrap_or_default()
+        };
+        let own = sent(&mut client, 0);
+        client.call("_agentao.cn/set_model", json!({"sessionId": session, "model": "next"}));
+        assert_eq!(sent(&mut client, 1), own, "{format}: another model is no choice of a level");
+        set(&mut client, &session, "thought_level", "low");
+        assert_eq!(sent(&mut client, 2), chosen, "{format}");
+        let back = if configured.is_empty() { "default" } else { configured };
+        set(&mut client, &session, "thought_level", back);
+        assert_eq!(sent(&mut client, 3), own, "{format}: there is a way back");
+        client.finish();
+    }
+}
+
 /// A model that took no effort says nothing of the next one.
 #[test]
 fn what_one_model_refuses_is_asked_of_the_next() {

@@ -3,7 +3,7 @@ use crate::model::Request;
 use crate::model::failure::Complaint;
 use crate::model::reply::ReplyStream;
 use crate::settings::Secret;
-use crate::settings::llm::{Endpoint, Thinking};
+use crate::settings::llm::{Endpoint, NEVER_EXTRA, Thinking};
 use serde_json::{Map, Value};
 
 /// One format, as one server takes it; what the server turned out not to take is remembered.
@@ -28,14 +28,28 @@ pub(super) trait Dialect: Send {
     fn reply(&self) -> ReplyStream;
 }
 
-/// Members that `extra_body` never sets (`settings` has warned of them).
-const OURS: &[&str] =
-    &["model", "messages", "input", "system", "tools", "tool_choice", "stream", "store", "mcp_servers"];
+/// Members that say how much to think, in the words of any format.
+const THINKING: [&str; 3] = ["thinking", "reasoning", "reasoning_effort"];
 
-/// Merges the user's own members into `options`, all members of a body but the conversation.
+/// Merges the user's own members into `options`, all members of a body but the conversation. One that is there is
+/// replaced whole.
 pub(super) fn merge_extra(options: &mut Map<String, Value>, endpoint: &Endpoint) {
-    let extra = endpoint.extra_body.iter().filter(|(name, _)| !OURS.contains(&name.as_str()));
+    // Settings have warned of those that are left out.
+    let extra = endpoint.extra_body.iter().filter(|(name, _)| !NEVER_EXTRA.contains(&name.as_str()));
     options.extend(extra.map(|(name, value)| (name.clone(), value.clone())));
+}
+
+/// The endpoint as it is asked for `model` and `thinking`. A thinking that is not the configured one was chosen later
+/// than `LLM_EXTRA_BODY`, and comes before what that says of it.
+pub(super) fn asked_for(configured: &Endpoint, model: &str, thinking: Option<Thinking>) -> Endpoint {
+    let mut endpoint = Endpoint { model: model.to_owned(), thinking, ..configured.clone() };
+    if thinking != configured.thinking {
+        endpoint.extra_body.retain(|name, _| !THINKING.contains(&name.as_str()));
+        if let Some(Value::Object(config)) = endpoint.extra_body.get_mut("output_config") {
+            config.remove("effort");
+        }
+    }
+    endpoint
 }
 
 /// The base URL with the path of a format behind it, unless it is there. A query stays at the end.

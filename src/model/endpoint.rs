@@ -1,7 +1,7 @@
 //! A model behind HTTP: the wire format, the connection and the retries put together.
 use crate::cancel::CancelToken;
 use crate::model::anthropic::Anthropic;
-use crate::model::dialect::Dialect;
+use crate::model::dialect::{self, Dialect};
 use crate::model::failure::{Complaint, Ended, Trouble};
 use crate::model::http::{Client, Post, Response};
 use crate::model::learnt::knows_no_tools;
@@ -23,6 +23,8 @@ const LATER_ENDING: Duration = Duration::from_secs(30);
 
 /// Talks any wire format.
 pub(super) struct EndpointProvider {
+    /// As the session was opened with it.
+    configured: Endpoint,
     /// With the model and the thinking that were last asked for.
     endpoint: Endpoint,
     dialect: Box<dyn Dialect>,
@@ -42,14 +44,14 @@ pub(super) fn dialect_of(endpoint: &Endpoint) -> Box<dyn Dialect> {
 impl EndpointProvider {
     /// Connects with the first call.
     pub(super) fn new(endpoint: &Endpoint, client: Client, backoff: Backoff) -> Self {
-        Self { dialect: dialect_of(endpoint), endpoint: endpoint.clone(), client, backoff }
+        let (configured, dialect) = (endpoint.clone(), dialect_of(endpoint));
+        Self { endpoint: endpoint.clone(), configured, dialect, client, backoff }
     }
 
     /// What was learnt, was learnt of one model that thinks so much: for another it begins anew.
     fn turn_to(&mut self, request: &Request<'_>) {
         if self.endpoint.model != request.model || self.endpoint.thinking != request.thinking {
-            request.model.clone_into(&mut self.endpoint.model);
-            self.endpoint.thinking = request.thinking;
+            self.endpoint = dialect::asked_for(&self.configured, request.model, request.thinking);
             self.dialect = dialect_of(&self.endpoint);
         }
     }

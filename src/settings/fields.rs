@@ -1,6 +1,6 @@
 //! Single settings of a model, with where each comes from: text checked and turned into what it means. No error shows a value.
 use super::Secret;
-use super::llm::{Format, LlmError, Thinking};
+use super::llm::{Format, LlmError, NEVER_EXTRA, Thinking};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::path::PathBuf;
@@ -40,10 +40,6 @@ impl Setting<'_> {
         LlmError::Broken(format!("{} in {} {why}", self.name, self.source))
     }
 }
-
-/// What `LLM_EXTRA_BODY` may not set: what Bob's own work rests on, or what opens a way around permission.
-const NEVER_EXTRA: [&str; 9] =
-    ["model", "messages", "input", "system", "tools", "tool_choice", "stream", "store", "mcp_servers"];
 
 /// Upper case. `None` unless it can begin a variable's name: a letter, then letters, digits, `_`, at most 64.
 pub fn provider_name(text: &str) -> Option<String> {
@@ -309,7 +305,7 @@ mod tests {
     #[test]
     fn the_extra_body_never_sets_what_bob_rests_on() {
         let mut warnings = Vec::new();
-        let text = r#"{"top_k": 3, "model": "x", "messages": [], "input": 1, "system": "s", "tools": [], "tool_choice": 1,
+        let text = r#"{"top_k": 3, "model": "x", "messages": [], "input": 1, "system": "s", "tools": [], "tool_choice": 1, "instructions": "s",
                        "stream": false, "store": true, "mcp_servers": []}"#;
         let body = extra_body(setting(text), &mut warnings).unwrap();
         assert_eq!(Value::Object(body), serde_json::json!({"top_k": 3}));

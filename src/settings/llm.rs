@@ -8,6 +8,21 @@ use std::path::PathBuf;
 /// Where no layer names one.
 pub(super) const DEFAULT_PROVIDER: &str = "OPENAI";
 
+/// What `LLM_EXTRA_BODY` may not set: what Bob's own work rests on, in the words of any format, or what opens a way
+/// around permission.
+pub const NEVER_EXTRA: [&str; 10] = [
+    "model",
+    "messages",
+    "input",
+    "system",
+    "instructions",
+    "tools",
+    "tool_choice",
+    "stream",
+    "store",
+    "mcp_servers",
+];
+
 /// A model configuration with what is to be told about it.
 #[derive(Clone, Debug)]
 pub struct Resolved {

@@ -14,23 +14,24 @@ const LEAST_BUDGET: u64 = 1024;
 
 /// The options of a session's first request.
 pub(super) fn of(endpoint: &Endpoint) -> Map<String, Value> {
-    let budget = endpoint.thinking.and_then(budget);
-    let limit = endpoint.max_tokens.unwrap_or(LIMIT.max(budget.unwrap_or_default().saturating_add(ANSWER)));
+    let asked = endpoint.thinking.and_then(budget);
+    let own = endpoint.extra_body.contains_key("thinking").then(|| budget_of(&endpoint.extra_body));
+    let room = LIMIT.max(own.unwrap_or(asked).unwrap_or_default().saturating_add(ANSWER));
     let mut options = Map::new();
     let mut set = |name: &str, value: Value| drop(options.insert(name.to_owned(), value));
     set("stream", json!(true));
-    set("max_tokens", json!(limit));
-    match (endpoint.thinking, budget) {
+    set("max_tokens", json!(endpoint.max_tokens.unwrap_or(room)));
+    match (endpoint.thinking, asked) {
         (Some(Thinking::Off), _) => set("thinking", json!({"type": "disabled"})),
         (_, Some(budget)) => set("thinking", json!({"type": "enabled", "budget_tokens": budget})),
         _ => {}
     }
+    dialect::merge_extra(&mut options, endpoint);
     fit_budget(&mut options);
     // With thinking only the default temperature is accepted.
     if let Some(temperature) = endpoint.temperature.filter(|_| !has_budget(&options)) {
-        options.insert("temperature".into(), json!(temperature));
+        options.entry("temperature").or_insert(json!(temperature));
     }
-    dialect::merge_extra(&mut options, endpoint);
     options
 }
 

@@ -179,6 +179,26 @@ fn thinking_has_a_budget_below_the_limit() {
     assert_eq!(options(|_| {}).get("thinking"), None);
 }
 
+/// `LLM_EXTRA_BODY` may bring the limit, the budget or both: the request holds together.
+#[test]
+fn a_limit_and_a_budget_fit_each_other_wherever_they_come_from() {
+    let sent = |thinking, extra: Value| {
+        let Value::Object(extra_body) = extra else { panic!("an object") };
+        let endpoint = Endpoint { thinking, extra_body, temperature: Some(0.5), ..endpoint() };
+        let sent = options::of(&endpoint);
+        let of = |name: &str| sent.get(name).cloned().unwrap_or_default();
+        (of("max_tokens"), of("thinking")["budget_tokens"].clone(), of("temperature"))
+    };
+    let own = json!({"thinking": {"type": "enabled", "budget_tokens": 64_000}});
+    assert_eq!(sent(None, own), (json!(72_192), json!(64_000), Value::Null));
+    let limit = json!({"max_tokens": 5000});
+    assert_eq!(sent(Some(Thinking::High), limit), (json!(5000), json!(2500), Value::Null));
+    let off = json!({"thinking": {"type": "disabled"}});
+    assert_eq!(sent(Some(Thinking::High), off), (json!(32_000), Value::Null, json!(0.5)));
+    let odd = json!({"thinking": null, "max_tokens": "many", "temperature": 1});
+    assert_eq!(sent(Some(Thinking::Low), odd), (json!("many"), Value::Null, json!(1)));
+}
+
 #[test]
 fn ours_stay_ours() {
     let extra = json!({"top_k": 3, "model": "evil", "system": "evil", "max_tokens": 5});

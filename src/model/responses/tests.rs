@@ -105,7 +105,9 @@ fn what_another_format_kept_or_a_file_made_up_is_no_harm() {
 
 #[test]
 fn settings_become_members_and_ours_stay_ours() {
-    let Value::Object(extra_body) = json!({"store": true, "input": [], "service_tier": "flex"}) else {
+    let Value::Object(extra_body) =
+        json!({"store": true, "input": [], "instructions": "evil", "service_tier": "flex"})
+    else {
         panic!("an object")
     };
     let thinking = Some(Thinking::Budget(20_000));
@@ -115,7 +117,10 @@ fn settings_become_members_and_ours_stay_ours() {
     assert_eq!((&sent["store"], &sent["service_tier"]), (&json!(false), &json!("flex")));
     assert_eq!((&sent["max_output_tokens"], &sent["temperature"]), (&json!(9), &json!(0.5)));
     assert_eq!(sent["reasoning"], json!({"effort": "high", "summary": "auto"}));
-    assert_eq!(sent["input"][0]["content"][0]["text"], "a");
+    assert_eq!(
+        (&sent["input"][0]["content"][0]["text"], &sent["instructions"]),
+        (&json!("a"), &json!("be good"))
+    );
     let off = Endpoint { thinking: Some(Thinking::Off), ..endpoint };
     assert_eq!(body(&Responses::new(&off), &[], &[])["reasoning"], json!({"effort": "none"}));
 }
