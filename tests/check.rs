@@ -77,7 +77,28 @@ fn the_folder_can_be_named() {
     let folder = write_file(user.place(), "elsewhere/.env", dotenv).parent().unwrap().to_owned();
     ends(&user.run(&["--check", "-C", folder.to_str().unwrap()], &[], ""), 0, &["LOCAL  from", "All works."]);
     ends(&user.run(&["--check"], &[], ""), 2, &["No model can be used"]);
-    ends(&user.run(&["--check", "-C", "/nonexistent"], &[], ""), 1, &[]);
+    let missing = user.run(&["--check", "-C", "/nonexistent"], &[], "");
+    assert!(missing.code == Some(2) && missing.stderr.contains("-C /nonexistent: "), "{missing:?}");
+}
+
+/// What keeps every session of this folder from beginning is no matter of the model's alone.
+#[test]
+fn a_projects_settings_are_read_as_a_session_would() {
+    let (user, demo) = (User::new(), [("LLM_PROVIDER", "DEMO")]);
+    write_file(&user.project(), ".bob/config.json", "{\n \"mode\": 3}");
+    ends(&user.run(&["--check"], &demo, ""), 1, &[".bob/config.json:2:10: ", "no session can begin"]);
+    write_file(&user.project(), ".bob/config.json", "{\"mode\": \"full-access\"}");
+    ends(&user.run(&["--check"], &demo, ""), 0, &["a project may not loosen mode", "All works."]);
+}
+
+#[test]
+fn what_was_skipped_is_told_where_nothing_is_left() {
+    let user = User::new();
+    write_file(&user.project(), ".env", "OPENAI_API_KEY='open\n");
+    ends(&user.run(&["--check"], &[], ""), 2, &["warning", ".env:1: ignored: a quote is not closed"]);
+    std::fs::remove_file(user.project().join(".env")).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", user.project().join(".env")).unwrap();
+    ends(&user.run(&["--check"], &[], ""), 2, &[".env skipped: a link leads outside, or is absolute"]);
 }
 
 #[test]

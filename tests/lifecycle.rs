@@ -533,7 +533,7 @@ fn without_a_stderr_stdout_is_still_nothing_but_json_rpc() {
 #[test]
 fn a_start_that_fails_says_why_in_its_last_line() {
     for (arguments, code, why) in [
-        (["--acp", "--config=/nowhere/config.json"], 1, "/nowhere/config.json"),
+        (["--acp", "--config=/nowhere/config.json"], 2, "/nowhere/config.json"),
         (["--acp", "-C/nowhere"], 2, "-C/nowhere"),
         (["--acp", "--log-file=/nowhere/log"], 1, "/nowhere/log"),
         (["--acp", "--script=a/b"], 2, "a/b"),

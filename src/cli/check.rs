@@ -79,17 +79,16 @@ impl<W: Write> Check<'_, W> {
         self.row(name, text);
     }
 
+    /// The settings files, as a session here would read them. Gives what counts of them even where one is broken.
     fn net(&mut self) -> Net {
-        match &self.setup.config {
-            Ok(config) => {
-                config.warnings.iter().for_each(|warning| self.row("warning", warning));
-                config.process.net.clone()
-            }
+        let Setup { cwd, user_folder, config, .. } = self.setup;
+        match config.clone().and_then(|config| config.with_project(cwd, user_folder.as_deref())) {
+            Ok(config) => config.warnings.iter().for_each(|warning| self.row("warning", warning)),
             Err(error) => {
                 self.failed("settings", &format!("{error} (until it is corrected no session can begin)"));
-                Config::default().process.net
             }
         }
+        config.as_ref().map_or_else(|_| Config::default().process.net, |config| config.process.net.clone())
     }
 
     /// Where each value comes from, and what they are together.
@@ -100,13 +99,10 @@ impl<W: Write> Check<'_, W> {
             let value = value.as_deref().map_or("(set, not shown)".into(), |value| clean(value));
             self.row(what, &format!("{value}  from {}", clean_to(from, 4096)));
         }
-        match settings::resolve_model(environment, cwd, user_folder.as_deref()) {
-            Ok(resolved) => {
-                resolved.warnings.iter().for_each(|warning| self.row("warning", warning));
-                Ok(resolved)
-            }
-            Err(error) => Err(self.unusable(&error)),
-        }
+        let mut warnings = Vec::new();
+        let resolved = settings::resolve_model(environment, cwd, user_folder.as_deref(), &mut warnings);
+        warnings.iter().for_each(|warning| self.row("warning", warning));
+        resolved.map_err(|error| self.unusable(&error))
     }
 
     fn unusable(&mut self, error: &LlmError) -> ExitCode {

@@ -25,7 +25,7 @@ pub enum ExitCode {
     Success,
     /// 1: it could not be done.
     Failure,
-    /// 2: it was not understood, or there is nothing to check.
+    /// 2: it was not understood, names what is not there, or there is nothing to check.
     Usage,
     /// 130: a signal ended it.
     Interrupted,
@@ -55,20 +55,39 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Ok(Command::Help) => print(USAGE),
         Ok(Command::Version) => print(&format!("bob {}\n", env!("CARGO_PKG_VERSION"))),
-        Ok(Command::Serve(arguments)) => or_failure(serve(arguments).map(ExitCode::Server)),
+        Ok(Command::Serve(arguments)) => or_told(serve(arguments)),
         Ok(Command::Login(arguments)) => {
-            or_failure(Setup::new(&arguments).and_then(|setup| login::run(&setup)))
+            or_told(Setup::new(&arguments).and_then(|setup| Ok(login::run(&setup)?)))
         }
         Ok(Command::Check(arguments)) => {
-            or_failure(Setup::new(&arguments).and_then(|setup| check::run(&setup)))
+            or_told(Setup::new(&arguments).and_then(|setup| Ok(check::run(&setup)?)))
         }
     }
 }
 
-fn or_failure(result: Result<ExitCode, String>) -> ExitCode {
-    result.unwrap_or_else(|why| {
+/// Why a command did not begin.
+struct Refusal {
+    code: ExitCode,
+    why: String,
+}
+
+impl Refusal {
+    /// The argument names nothing that can be used.
+    fn of_argument(why: String) -> Self {
+        Self { code: ExitCode::Usage, why }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self { code: ExitCode::Failure, why }
+    }
+}
+
+fn or_told(result: Result<ExitCode, Refusal>) -> ExitCode {
+    result.unwrap_or_else(|Refusal { code, why }| {
         say(&mut io::stderr(), &format!("bob: {why}\n"));
-        ExitCode::Failure
+        code
     })
 }
 
@@ -82,7 +101,7 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(arguments: &Arguments) -> Result<Self, String> {
+    fn new(arguments: &Arguments) -> Result<Self, Refusal> {
         arguments.directory.as_deref().map_or(Ok(()), enter)?;
         let environment = Environment::of_process();
         let user_folder = environment.user_folder();
@@ -108,7 +127,7 @@ fn print(text: &str) -> ExitCode {
     ExitCode::Success
 }
 
-fn serve(arguments: Arguments) -> Result<u8, String> {
+fn serve(arguments: Arguments) -> Result<ExitCode, Refusal> {
     if let Some(directory) = &arguments.directory {
         enter(directory)?;
     }
@@ -121,18 +140,20 @@ fn serve(arguments: Arguments) -> Result<u8, String> {
         log_level: arguments.log_level,
         log_file: arguments.log_file.as_deref().map(open_log).transpose()?,
     };
-    server::run(options).map_err(|error| format!("the server can't start: {error}"))
+    let code = server::run(options).map_err(|error| format!("the server can't start: {error}"))?;
+    Ok(ExitCode::Server(code))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place, before there is a second thread")]
-fn enter(directory: &Path) -> Result<(), String> {
-    std::env::set_current_dir(directory).map_err(|error| format!("-C {}: {error}", directory.display()))
+fn enter(directory: &Path) -> Result<(), Refusal> {
+    let entered = std::env::set_current_dir(directory);
+    entered.map_err(|error| Refusal::of_argument(format!("-C {}: {error}", directory.display())))
 }
 
 /// The user's own file may be absent; one that was named may not.
-fn existing(path: &Path) -> Result<PathBuf, String> {
+fn existing(path: &Path) -> Result<PathBuf, Refusal> {
     let existing = path.metadata().and_then(|_| std::path::absolute(path));
-    existing.map_err(|error| format!("--config {}: {error}", path.display()))
+    existing.map_err(|error| Refusal::of_argument(format!("--config {}: {error}", path.display())))
 }
 
 fn open_log(path: &Path) -> Result<File, String> {

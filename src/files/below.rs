@@ -131,7 +131,11 @@ pub(super) fn open(
         Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => by_hand(root, relative, flags, mode, links),
         other => other,
     }
-    .map_err(io::Error::from)
+    .map_err(|error| match error {
+        // In the system's words it is an "invalid cross-device link".
+        Errno::XDEV => io::Error::new(io::ErrorKind::CrossesDevices, "a link leads outside, or is absolute"),
+        other => other.into(),
+    })
 }
 
 /// A pipe must not hold us up, a terminal not become ours, a child not inherit it.

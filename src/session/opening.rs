@@ -9,7 +9,7 @@ use crate::session::usage::Window;
 use crate::session::{ClientCapabilities, Context, LOGIN_NAME, OpenParams, Opening, Origin, Session};
 use crate::settings;
 use crate::settings::config::{self, SessionSettings};
-use crate::settings::llm::LlmError;
+use crate::settings::llm::{LlmError, Resolved};
 use crate::text::clean;
 use crate::tools::paths::Seen;
 use crate::tools::{self, Workspace, skill};
@@ -44,9 +44,8 @@ pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Open
         Origin::New { .. } | Origin::Resume(_) => error,
     })?;
     let settings = settings_for(&params.cwd, context)?;
-    let resolved = settings::resolve_model(&context.environment, &params.cwd, context.user_folder.as_deref())
-        .map_err(|error| llm_error(&error, opening.client, context))?;
-    resolved.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+    let resolved =
+        model_for(&params.cwd, context).map_err(|error| llm_error(&error, opening.client, context))?;
     let conversation = conversation::begin(id, opening, &settings, resolved.config.model(), context)?;
     context.calls.lift(conversation.history.highest_call());
     let Conversation { id, store, history, is_old } = conversation;
@@ -88,6 +87,14 @@ pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Open
     }
     log.extend(resolved.notice);
     Ok(Opened { session, is_old, log })
+}
+
+fn model_for(cwd: &Path, context: &Context) -> Result<Resolved, LlmError> {
+    let (environment, user_folder) = (&context.environment, context.user_folder.as_deref());
+    let mut warnings = Vec::new();
+    let resolved = settings::resolve_model(environment, cwd, user_folder, &mut warnings);
+    warnings.iter().for_each(|warning| log::warn!("{warning}"));
+    resolved
 }
 
 fn settings_for(cwd: &Path, context: &Context) -> Result<SessionSettings, RpcError> {

@@ -178,6 +178,9 @@ pub(super) fn extra_body(
     setting: Setting<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Map<String, Value>, LlmError> {
+    if setting.value.contains('\u{fffd}') {
+        return Err(setting.broken("is not UTF-8"));
+    }
     let mut body: Map<String, Value> = serde_json::from_str(setting.value).map_err(|error| {
         setting.broken(format_args!(
             "is not a JSON object (line {}, column {})",
@@ -310,7 +313,7 @@ mod tests {
         let body = extra_body(setting(text), &mut warnings).unwrap();
         assert_eq!(Value::Object(body), serde_json::json!({"top_k": 3}));
         assert_eq!(warnings.len(), NEVER_EXTRA.len());
-        for text in ["[1]", "{\"a\": secret}", "null", "x"] {
+        for text in ["[1]", "{\"a\": secret}", "null", "x", "{\"a\": \"\u{fffd}\"}"] {
             refused(text, |setting| extra_body(setting, &mut Vec::new()));
         }
     }

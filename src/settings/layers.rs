@@ -43,7 +43,7 @@ impl Layers {
         let project = cwd.join(".env");
         let login = user_folder.map(|folder| folder.join(login_file::NAME));
         Ok(Self([
-            Layer { source: Source::Launch, variables: launch.clone() },
+            Layer { source: Source::Launch, variables: launch.lossy() },
             Layer { variables: read_dotenv(cwd, &project, warnings)?, source: Source::Project(project) },
             Layer {
                 variables: login.as_deref().map_or(Ok(Environment::default()), login_file::read)?,

@@ -31,8 +31,6 @@ pub struct Resolved {
     /// Variables of the launch environment that hold the key, and the one that would: no command gets them unless
     /// `tools.passKeys` says so.
     pub hidden_variables: Vec<OsString>,
-    /// One line each, without any key.
-    pub warnings: Vec<String>,
     /// A log line naming host and file, if the project's `.env` chose the endpoint.
     pub notice: Option<String>,
 }

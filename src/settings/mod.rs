@@ -72,7 +72,18 @@ impl Environment {
 
     /// A variable's value; `None` when it is unset, empty, all blanks or not UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(OsStr::new(name))?.to_str().filter(|value| !value.trim().is_empty())
+        self.get_os(name)?.to_str()
+    }
+
+    /// The same, UTF-8 or not.
+    fn get_os(&self, name: &str) -> Option<&OsStr> {
+        let value = self.0.get(OsStr::new(name))?;
+        (!value.to_string_lossy().trim().is_empty()).then_some(value)
+    }
+
+    /// With U+FFFD in place of what is not UTF-8, so that such a setting is one that can't be used, and not unset.
+    fn lossy(&self) -> Self {
+        self.0.iter().map(|(name, value)| (name, value.to_string_lossy().into_owned())).collect()
     }
 
     /// The names of all variables that give `key` away, alone or in a longer value (`Bearer …`).
@@ -83,12 +94,12 @@ impl Environment {
 
     /// The user's home directory (`HOME`), if it is absolute.
     pub fn home(&self) -> Option<PathBuf> {
-        self.get("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
+        self.get_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
     }
 
     /// Bob's folder of the user: `$BOB_HOME`, else `~/.bob`; `None` without a home.
     pub fn user_folder(&self) -> Option<PathBuf> {
-        self.get("BOB_HOME").map(PathBuf::from).or_else(|| Some(self.home()?.join(".bob")))
+        self.get_os("BOB_HOME").map(PathBuf::from).or_else(|| Some(self.home()?.join(".bob")))
     }
 }
 

@@ -9,7 +9,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// Resolves the model configuration anew: the launch environment over `<cwd>/.env` over the login file in
-/// `user_folder`.
+/// `user_folder`. What is to be told about them goes into `warnings`, one line each, without any key: also where it
+/// fails, since what was skipped may be why.
 ///
 /// # Errors
 /// [`LlmError`]: something is missing, or there but broken.
@@ -17,22 +18,21 @@ pub fn resolve_model(
     environment: &Environment,
     cwd: &Path,
     user_folder: Option<&Path>,
+    warnings: &mut Vec<String>,
 ) -> Result<Resolved, LlmError> {
-    let mut warnings = Vec::new();
-    let layers = Layers::read(environment, cwd, user_folder, &mut warnings)?;
+    let layers = Layers::read(environment, cwd, user_folder, warnings)?;
     let provider = provider(&layers)?;
     if provider == "DEMO" {
         let config = demo(&layers, environment, cwd)?;
-        return Ok(Resolved { config, hidden_variables: Vec::new(), warnings, notice: None });
+        return Ok(Resolved { config, hidden_variables: Vec::new(), notice: None });
     }
     let names = Names::of(&provider);
     let carrier = Carrier::find(&layers, &names)?;
-    let endpoint = endpoint(&provider, &layers, &carrier, &mut warnings)?;
+    let endpoint = endpoint(&provider, &layers, &carrier, warnings)?;
     Ok(Resolved {
         hidden_variables: hidden_variables(environment, &names.api_key, endpoint.api_key.as_ref()),
         notice: carrier.notice(&endpoint),
         config: ModelConfig::Endpoint(endpoint),
-        warnings,
     })
 }
 
@@ -237,7 +237,13 @@ mod tests {
 
         fn resolve(&self, environment: &[(&str, &str)]) -> Result<Resolved, LlmError> {
             let environment = environment.iter().copied().collect();
-            resolve_model(&environment, &self.cwd(), Some(&self.user()))
+            resolve_model(&environment, &self.cwd(), Some(&self.user()), &mut Vec::new())
+        }
+
+        fn warnings(&self, environment: &[(&str, &str)]) -> Vec<String> {
+            let (environment, mut warnings) = (environment.iter().copied().collect(), Vec::new());
+            let _ = resolve_model(&environment, &self.cwd(), Some(&self.user()), &mut warnings);
+            warnings
         }
 
         #[track_caller]
@@ -418,16 +424,43 @@ mod tests {
     #[test]
     fn who_did_not_bring_the_key_adds_nothing_to_the_request() {
         let body = "LLM_EXTRA_BODY={\"top_k\": 1, \"model\": \"other\"}";
-        let (endpoint, resolved) = Folders::new().dotenv(body).endpoint(&OPENAI);
-        assert!(endpoint.extra_body.is_empty());
-        assert!(resolved.warnings[0].contains("LLM_EXTRA_BODY in"), "{:?}", resolved.warnings);
-        let (endpoint, resolved) = Folders::new().dotenv(&format!("{DOTENV}{body}")).endpoint(&[]);
-        assert_eq!(Value::Object(endpoint.extra_body), serde_json::json!({"top_k": 1}));
-        assert!(resolved.warnings[0].ends_with("may not set `model`: dropped"), "{:?}", resolved.warnings);
+        let folders = Folders::new().dotenv(body);
+        assert!(folders.endpoint(&OPENAI).0.extra_body.is_empty());
+        assert!(
+            folders.warnings(&OPENAI)[0].contains("LLM_EXTRA_BODY in"),
+            "{:?}",
+            folders.warnings(&OPENAI)
+        );
+        let folders = folders.dotenv(&format!("{DOTENV}{body}"));
+        assert_eq!(Value::Object(folders.endpoint(&[]).0.extra_body), serde_json::json!({"top_k": 1}));
+        assert!(folders.warnings(&[])[0].ends_with("may not set `model`: dropped"));
         // A higher layer may.
         let environment = [("LLM_EXTRA_BODY", "{\"top_k\": 2}")];
         let (endpoint, _) = Folders::new().login(LOGIN).dotenv(body).endpoint(&environment);
         assert_eq!(Value::Object(endpoint.extra_body), serde_json::json!({"top_k": 2}));
+    }
+
+    /// The key is where it was skipped.
+    #[test]
+    fn what_was_skipped_is_told_also_where_something_is_missing() {
+        let folders = Folders::new().dotenv("OPENAI_API_KEY=\"open\n");
+        folders.misses(&[], &["api_key", "base_url", "model"]);
+        assert!(folders.warnings(&[])[0].contains(".env:1: ignored"), "{:?}", folders.warnings(&[]));
+    }
+
+    /// Counted as unset it would leave the choice to a lower layer: a project's `.env`.
+    #[test]
+    fn a_variable_that_is_not_utf8_is_not_unset() {
+        use std::os::unix::ffi::OsStrExt;
+        let folders = Folders::new().dotenv(DOTENV);
+        for name in ["LLM_PROVIDER", "OPENAI_API_KEY", "OPENAI_MODEL", "LLM_THINKING", "LLM_EXTRA_BODY"] {
+            let odd = (std::ffi::OsStr::new(name), std::ffi::OsStr::from_bytes(b"\"\xff\""));
+            let usual = OPENAI.map(|(name, value)| (name.as_ref(), value.as_ref()));
+            let environment: Environment = usual.into_iter().chain([odd]).collect();
+            let error = resolve_model(&environment, &folders.cwd(), None, &mut Vec::new()).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(&format!("error: {name} in the environment ")), "{error}");
+        }
     }
 
     #[test]
@@ -444,7 +477,8 @@ mod tests {
         ] {
             let environment: Environment = OPENAI.into_iter().chain([(name, value)]).collect();
             let folders = Folders::new();
-            let error = resolve_model(&environment, &folders.cwd(), None).unwrap_err().to_string();
+            let error =
+                resolve_model(&environment, &folders.cwd(), None, &mut Vec::new()).unwrap_err().to_string();
             assert!(
                 error.starts_with(&format!("LLM configuration error: {name} in the environment ")),
                 "{error}"
@@ -497,7 +531,7 @@ mod tests {
                 .unwrap();
             trap(&folders.cwd().join(".env"));
             folders.gives(&[], ("sk-login", "https://login/v1", "m-login"));
-            let warnings = folders.endpoint(&[]).1.warnings;
+            let warnings = folders.warnings(&[]);
             assert!(warnings.len() == 1 && warnings[0].contains("skipped"), "{warnings:?}");
         }
     }
