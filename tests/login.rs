@@ -231,10 +231,13 @@ fn what_cannot_be_saved_is_told() {
 #[test]
 fn what_comes_before_the_login_is_told() {
     let (user, server) = (User::new(), ModelServer::with([models(&["test-model"])]));
-    let variables = [("OPENAI_API_KEY", "sk-other"), ("OPENAI_MODEL", "m")];
+    let variables = [("OPENAI_API_KEY", "sk-other"), ("OPENAI_MODEL", "m"), ("LLM_TEMPERATURE", "0.5")];
     let ended = user.run(&["--login"], &variables, &answers("1", &server, ""));
     ends(&ended, 0, "api_key comes from the environment (OPENAI_API_KEY), which counts before the login");
-    assert!(!ended.stdout.contains("sk-other"), "{}", ended.stdout);
+    // The login has no say in the temperature: nothing comes before it.
+    for told in ["sk-other", "LLM_TEMPERATURE"] {
+        assert!(!ended.stdout.contains(told), "{}", ended.stdout);
+    }
 }
 
 /// A login in a terminal, up to the question for the key.

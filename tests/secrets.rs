@@ -114,7 +114,7 @@ fn an_endpoint_that_says_the_key_is_not_repeated() {
     let launch = Launch::with_args(["--acp", "-v"]).env("OPENAI_API_KEY", KEY).env("OPENAI_MODEL", "m");
     let mut client = launch.env("OPENAI_BASE_URL", server.base_url()).env("BOB_LOG", "trace").start();
     let session = client.open();
-    let part = &KEY[..8];
+    let part = KEY.get(..8).unwrap();
     for _ in 0..5 {
         let turn = client.prompt(&session, "hi");
         let told = format!("{:?} {}", turn.updates, turn.response);

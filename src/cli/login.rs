@@ -8,7 +8,7 @@ use crate::model;
 use crate::settings::config::{Config, Net};
 use crate::settings::llm::{Endpoint, Format, ModelConfig};
 use crate::settings::login_file::{self, Login};
-use crate::settings::{self, Environment, Secret};
+use crate::settings::{self, Environment, Origin, Secret};
 use serde_json::Map;
 use std::io;
 use std::path::Path;
@@ -159,7 +159,9 @@ impl Dialogue<'_> {
         let Setup { environment, cwd, .. } = self.setup;
         let Ok(origins) = settings::origins(environment, cwd, Some(self.folder)) else { return };
         let path = path.display().to_string();
-        for origin in origins.iter().filter(|origin| origin.from != path && origin.from != "the default") {
+        let of_login = |origin: &&Origin| !origin.what.starts_with("LLM_"); // the file has no others
+        let before = origins.iter().filter(of_login);
+        for origin in before.filter(|origin| origin.from != path && origin.from != "the default") {
             terminal.say(&format!(
                 "Note: {} comes from {}, which counts before the login.\n",
                 origin.what, origin.from

@@ -50,7 +50,9 @@ pub fn path(user_folder: &Path) -> PathBuf {
 /// The folder or the file can't be made; what was there is as it was.
 pub fn write(user_folder: &Path, login: &Login) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(user_folder)?;
-    fs::set_permissions(user_folder, Permissions::from_mode(0o700))?;
+    fs::set_permissions(user_folder, Permissions::from_mode(0o700)).map_err(|error| {
+        io::Error::new(error.kind(), format!("its folder can't be closed to others: {error}"))
+    })?;
     let members = Members {
         provider: &login.provider,
         api_key: login.api_key.as_ref().map_or("", Secret::expose),
@@ -184,6 +186,14 @@ mod tests {
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         write(folder.path(), &login()).unwrap();
         assert_eq!(folder.path().metadata().unwrap().mode() & 0o777, 0o700);
+    }
+
+    /// One of somebody else's, or on a disk without modes.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_folder_that_stays_open_to_others_gets_no_key() {
+        let error = write(Path::new("/proc/self/fd"), &login()).unwrap_err();
+        assert!(error.to_string().starts_with("its folder can't be closed to others: "), "{error}");
     }
 
     #[test]
