@@ -270,10 +270,11 @@ fn a_terminal_shows_everything_but_the_key() {
 #[test]
 fn the_terminal_is_restored_on_every_way_out() {
     type WayOut = fn(&mut InTerminal);
-    let ways: [(WayOut, i32, &str); 4] = [
+    let ways: [(WayOut, i32, &str); 5] = [
         (|terminal| signal(terminal.id(), Signal::INT), 130, "interrupted: nothing was saved"),
         (|terminal| signal(terminal.id(), Signal::TERM), 130, "interrupted: nothing was saved"),
         (|terminal| signal(terminal.id(), Signal::HUP), 130, "interrupted: nothing was saved"),
+        (|terminal| signal(terminal.id(), Signal::QUIT), 130, "interrupted: nothing was saved"),
         (|terminal| terminal.type_in("\u{4}"), 1, "the input ended before the login: nothing was saved"),
     ];
     for (way_out, code, said) in ways {

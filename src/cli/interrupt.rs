@@ -1,4 +1,4 @@
-//! Ctrl-C and its like (SIGINT, SIGTERM, SIGHUP), for the commands that have no server.
+//! Ctrl-C and its like (SIGINT, SIGTERM, SIGHUP, SIGQUIT), for the commands that have no server.
 use crate::cancel::{CancelSource, CancelToken};
 use crate::process;
 use std::io::{self, Read};
@@ -21,6 +21,7 @@ impl Interrupt {
         let (mut wake, waker) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
         process::signals_to(&waker)?;
+        process::quit_signal_to(&waker)?;
         let (line, other_end) = UnixStream::pair()?;
         let source = CancelSource::new();
         let token = source.token();

@@ -31,6 +31,14 @@ pub fn signals_to(socket: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
+/// The same for SIGQUIT, for who has more to put right than to end: a terminal.
+///
+/// # Errors
+/// No descriptor is free.
+pub fn quit_signal_to(socket: &UnixStream) -> io::Result<()> {
+    signal_hook::low_level::pipe::register(signal_hook::consts::SIGQUIT, socket.try_clone()?).map(drop)
+}
+
 /// A write past the file size limit (`ulimit -f`) fails like one to a full disk, instead of ending the process. A
 /// command gets the signal's default back.
 pub fn survive_file_size_limit() {
