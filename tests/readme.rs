@@ -84,8 +84,9 @@ fn variables_of_models_are_understood() {
             let all = left.into_iter().chain(variables.clone());
             let environment =
                 all.map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-            let resolved = bob::settings::resolve_model(&environment, folder.path(), None).unwrap();
-            assert!(resolved.warnings.is_empty(), "{variables:?}: {:?}", resolved.warnings);
+            let mut warnings = Vec::new();
+            bob::settings::resolve_model(&environment, folder.path(), None, &mut warnings).unwrap();
+            assert!(warnings.is_empty(), "{variables:?}: {warnings:?}");
         }
     }
 }
