@@ -1,8 +1,7 @@
 //! A file of Bob's own, written whole: who reads it, or looks after a crash, sees the old one or the new one.
 use super::below::{Links, check_regular, open};
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, fsync, linkat, openat, renameat, renameat_with, statat,
-    unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fsync, openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -49,7 +48,7 @@ pub fn save(folder: BorrowedFd<'_>, name: &OsStr, pieces: &[&[u8]], over: Over) 
     let beside = beside(name);
     let file = make(folder, &beside)?;
     let saved = write(&file, pieces).and_then(|()| match over {
-        Over::Nothing => take_name(folder, &beside, name),
+        Over::Nothing => rename_new(folder, &beside, name),
         Over::AFile => rename_over(folder, &beside, name),
     });
     if let Err(error) = saved {
@@ -96,15 +95,6 @@ pub(super) fn rename_over(folder: BorrowedFd<'_>, old: &OsStr, new: &OsStr) -> i
         _ => return Err(io::Error::other("there is something else than a file under its name")),
     }
     Ok(renameat(folder, old, folder, new)?)
-}
-
-fn take_name(folder: BorrowedFd<'_>, beside: &OsStr, name: &OsStr) -> io::Result<()> {
-    match linkat(folder, beside, folder, name, AtFlags::empty()) {
-        Ok(()) => Ok(unlinkat(folder, beside, AtFlags::empty())?),
-        // A disk without hard links.
-        Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK) => rename_new(folder, beside, name),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Gives a file of `folder` another name, which nobody has.

@@ -212,7 +212,7 @@ pub struct Session {
     /// What the model may call.
     pub tools: Vec<Box<dyn Tool>>,
     /// Their specs, in the same order.
-    pub specs: Vec<ToolSpec>,
+    pub specs: Arc<[ToolSpec]>,
     /// What may be done without asking.
     pub permissions: Permissions,
     /// What `session/set_mode` last named: a mode of ours or the client's own.

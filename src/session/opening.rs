@@ -53,7 +53,6 @@ pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Open
     log::debug!("session {id}: mode {mode}, {rules} rule(s), model {}", clean(&described));
     let hidden = if settings.pass_keys { Vec::new() } else { resolved.hidden_variables };
     let workspace = workspace(params, roots, hidden, &settings, context);
-    let tools = tools::built_in();
     let session = Session {
         system: system_prompt(&workspace),
         workspace,
@@ -68,8 +67,8 @@ pub fn open(id: &SessionId, opening: &Opening, context: &Context) -> Result<Open
             context.process.net.clone(),
             context.environment.clone(),
         )),
-        specs: tools.iter().map(|tool| tool.spec()).collect(),
-        tools,
+        tools: tools::built_in(),
+        specs: tools::built_in_specs(),
         mode_id: settings.mode.id().to_string(),
         permissions: Permissions { mode: settings.mode, rules: settings.rules, always: HashMap::new() },
         cost: None,

@@ -20,6 +20,7 @@ use crate::process::Left;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// The names of the built-in tools, which no MCP server may bear.
@@ -34,6 +35,13 @@ pub fn built_in() -> Vec<Box<dyn Tool>> {
         Box::new(edit::EditFile),
         Box::new(skill::ReadSkill),
     ]
+}
+
+/// The specs of the built-in tools, in the same order. Made once: to each session of a hundred they would be 20 KB.
+pub fn built_in_specs() -> Arc<[ToolSpec]> {
+    static SPECS: LazyLock<Arc<[ToolSpec]>> =
+        LazyLock::new(|| built_in().iter().map(|tool| tool.spec()).collect());
+    SPECS.clone()
 }
 
 /// A tool the model may call.

@@ -3,7 +3,7 @@ use crate::saved;
 use crate::support::openai::{event, finish, text};
 use crate::table::{Row, Times};
 use bob::cancel::Cancelled;
-use bob::model::{Codec, Delta, Listener, Request, ToolSpec};
+use bob::model::{Codec, Delta, Listener, Request};
 use bob::settings::llm::{Endpoint, Format};
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -107,7 +107,7 @@ fn stream(format: Format) -> Vec<u8> {
 /// Requests that carry 250, 500 and 1,000 turns: twice the turns, twice the time.
 pub(crate) fn request(_: &Path) -> Vec<Row> {
     let histories = [250, 500, 1_000].map(saved::history);
-    let tools: Vec<ToolSpec> = bob::tools::built_in().iter().map(|tool| tool.spec()).collect();
+    let tools = bob::tools::built_in_specs();
     let row = |format: Format| {
         let codec = codec(format);
         let times = histories.each_ref().map(|history| {
