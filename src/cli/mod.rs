@@ -47,6 +47,7 @@ impl From<ExitCode> for std::process::ExitCode {
 
 /// Does what the command line says.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    process::share_heaps();
     process::survive_file_size_limit();
     match arguments::parse(arguments) {
         Err(why) => {

@@ -11,7 +11,7 @@ mod system;
 pub use command::{End, Finished, ShellCommand};
 pub use left::Left;
 pub use own::{SIGNAL_BYTE, hide_environment, quit_signal_to, signals_to};
-pub use own::{survive_file_size_limit, take_stdout};
+pub use own::{share_heaps, survive_file_size_limit, take_stdout};
 pub use pipe::Sink;
 pub use poll::{Watch, wait};
 pub use shell::{Shell, shell};

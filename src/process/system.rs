@@ -21,6 +21,18 @@ pub(super) fn ignore_signal(signal: i32) {
     };
 }
 
+/// Has the C library's allocator make at most so many heaps; others than glibc's have no such number.
+pub(super) fn limit_heaps(most: i32) {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "the allocator is C's")]
+    // SAFETY: sets a number of the allocator's own.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, most)
+    };
+    #[cfg(not(target_env = "gnu"))]
+    let _ = most;
+}
+
 /// The signals this process ignores. Not for between fork and exec.
 pub(super) fn ignored_signals() -> Vec<i32> {
     (1..=LAST_SIGNAL).filter(|signal| is_ignored(*signal)).collect()
