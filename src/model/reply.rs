@@ -339,9 +339,7 @@ impl Draft {
 
     fn stop(&self, calls: &[Call]) -> Result<Stop, Trouble> {
         let any_complete = || calls.iter().any(|call| matches!(call.arguments, Arguments::Object(_)));
-        let is_silent = calls.is_empty() && self.message.text.is_empty();
         let stop = match self.finish.as_deref() {
-            Some("tool_calls" | "tool_use" | "function_call") if is_silent => return Err(Trouble::Empty),
             Some(word) => stop_of(word),
             None if !self.done => return Err(Trouble::CutOff),
             None if !self.message.text.is_empty() || any_complete() => Stop::End,
