@@ -1,6 +1,6 @@
 //! What a wire format is: how a request is written and a reply understood. Formats do no I/O.
 use crate::model::Request;
-use crate::model::failure::Complaint;
+use crate::model::complaint::Complaint;
 use crate::model::reply::ReplyStream;
 use crate::settings::Secret;
 use crate::settings::llm::{Endpoint, NEVER_EXTRA, Thinking};

@@ -1,8 +1,9 @@
 //! A model behind HTTP: the wire format, the connection and the retries put together.
 use crate::cancel::CancelToken;
 use crate::model::anthropic::Anthropic;
+use crate::model::complaint::Complaint;
 use crate::model::dialect::{self, Dialect};
-use crate::model::failure::{Complaint, Ended, Trouble};
+use crate::model::failure::{Ended, Trouble};
 use crate::model::http::{Client, Post, Response};
 use crate::model::learnt::knows_no_tools;
 use crate::model::openai::OpenAi;

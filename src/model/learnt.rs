@@ -1,5 +1,5 @@
 //! What one server turned out not to take: learnt from its refusals, and kept to from then on.
-use crate::model::failure::Complaint;
+use crate::model::complaint::Complaint;
 use crate::model::{Request, picture};
 use serde_json::{Map, Value};
 use std::collections::HashSet;

@@ -6,6 +6,7 @@ mod anthropic;
 mod call;
 mod came;
 mod codec;
+mod complaint;
 mod demo;
 mod dialect;
 mod endpoint;

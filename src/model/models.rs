@@ -1,8 +1,9 @@
 //! Which models an endpoint says it has.
 use crate::cancel::CancelToken;
 use crate::model::Failure;
+use crate::model::complaint::Complaint;
 use crate::model::endpoint::dialect_of;
-use crate::model::failure::{Complaint, Trouble};
+use crate::model::failure::Trouble;
 use crate::model::http::{Client, Get};
 use crate::model::json;
 use crate::settings::Environment;

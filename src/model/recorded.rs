@@ -1,8 +1,9 @@
 //! Recorded streams and what is to come of them: bytes in `fixtures/model/FORMAT/NAME.sse`, the rest beside them. Tests
 //! of all wire formats walk them here.
 use crate::cancel::{CancelSource, Cancelled};
+use crate::model::complaint::Complaint;
 use crate::model::dialect::Dialect;
-use crate::model::failure::{Complaint, Retry, Trouble};
+use crate::model::failure::{Retry, Trouble};
 use crate::model::reply::{Ear, ReplyStream};
 use crate::model::{
     Arguments, AssistantMessage, Call, Delta, Image, Listener, Message, Part, Reply, Request, Stop,

@@ -1,7 +1,8 @@
 //! A reply in the making, as far as all wire formats share it: bytes of a body in, deltas and the whole out.
 //! Does no I/O.
 use crate::cancel::{CancelToken, Cancelled};
-use crate::model::failure::{Complaint, Trouble, words_of_page};
+use crate::model::complaint::{Complaint, words_of_page};
+use crate::model::failure::Trouble;
 use crate::model::json::{self, Bad, Room};
 use crate::model::sse::{self, Event};
 use crate::model::think::ThinkTags;

@@ -2,7 +2,8 @@
 //! (<https://docs.anthropic.com/en/docs/build-with-claude/streaming>).
 use super::CAME;
 use crate::model::call::{Written, arguments, arguments_text, make_ids_unique};
-use crate::model::failure::{Complaint, Trouble};
+use crate::model::complaint::Complaint;
+use crate::model::failure::Trouble;
 use crate::model::json::Room;
 use crate::model::reply::{self, Assembly, Borrowed, Draft, Ear, number, one_more};
 use crate::model::sse::Event;

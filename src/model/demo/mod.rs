@@ -4,7 +4,8 @@ mod builtin;
 mod script;
 
 use crate::cancel::CancelToken;
-use crate::model::failure::{Complaint, Ended, Trouble};
+use crate::model::complaint::Complaint;
+use crate::model::failure::{Ended, Trouble};
 use crate::model::retry::{self, Backoff};
 use crate::model::{AssistantMessage, Broken, Call, Delta, Listener, Provider, Reply, Request, Stop, Usage};
 use crossbeam_channel::select;

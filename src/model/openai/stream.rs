@@ -2,7 +2,8 @@
 use super::calls::Calls;
 use super::details::Details;
 use crate::cancel::Cancelled;
-use crate::model::failure::{Complaint, Trouble};
+use crate::model::complaint::Complaint;
+use crate::model::failure::Trouble;
 use crate::model::reply::{self, Assembly, Borrowed, Draft, Ear, number};
 use crate::model::sse::Event;
 use crate::model::{Call, Usage};

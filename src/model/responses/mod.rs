@@ -6,8 +6,8 @@ mod stream;
 
 use crate::model::Request;
 use crate::model::came::Came;
+use crate::model::complaint::Complaint;
 use crate::model::dialect::{self, Dialect};
-use crate::model::failure::Complaint;
 use crate::model::learnt::{Learnt, has_any};
 use crate::model::reply::ReplyStream;
 use crate::settings::llm::{Endpoint, Thinking};
