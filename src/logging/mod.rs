@@ -73,14 +73,17 @@ impl Line {
 }
 
 /// What the log thread works on.
-pub struct LogLines(Receiver<Entry>, Arc<AtomicU64>);
+pub struct LogLines {
+    entries: Receiver<Entry>,
+    dropped: Arc<AtomicU64>,
+}
 
 impl Log {
     /// The two ends.
     pub fn new() -> (Self, LogLines) {
         let (entries, received) = bounded(BOUND);
         let dropped = Arc::new(AtomicU64::new(0));
-        (Self { entries, dropped: dropped.clone() }, LogLines(received, dropped))
+        (Self { entries, dropped: dropped.clone() }, LogLines { entries: received, dropped })
     }
 
     /// Makes it the logger of the `log` crate: `BOB_LOG`, else `RUST_LOG`, else `default`.
@@ -178,14 +181,14 @@ impl LogLines {
     }
 
     fn next(&self, folders: &mut FolderLogs) -> Option<Entry> {
-        self.0.try_recv().ok().or_else(|| {
+        self.entries.try_recv().ok().or_else(|| {
             folders.close();
-            self.0.recv().ok()
+            self.entries.recv().ok()
         })
     }
 
     fn tell(&self, line: &Line, stderr: &mut Stderr, file: Option<&File>) {
-        let dropped = self.1.swap(0, SeqCst);
+        let dropped = self.dropped.swap(0, SeqCst);
         let note =
             if dropped > 0 { format!("warning: {dropped} log line(s) dropped\n") } else { String::new() };
         let lines = note + &line.on_stderr();
@@ -205,7 +208,7 @@ mod tests {
         let (log, lines) = Log::new();
         (0..BOUND + 5).for_each(|_| log.push(Line::new(Level::Info, &"a line")));
         log.flush();
-        assert_eq!((lines.0.len(), lines.1.load(SeqCst)), (BOUND, 5));
+        assert_eq!((lines.entries.len(), lines.dropped.load(SeqCst)), (BOUND, 5));
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub fn carried<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
 
 /// The session a line of this thread is of. A copy is kept where it is being opened.
 pub(super) fn session_of(line: &Line) -> Option<Arc<SessionLog>> {
-    let session_of = |whose: &RefCell<Whose>| match &mut *whose.borrow_mut() {
+    let note = |whose: &RefCell<Whose>| match &mut *whose.borrow_mut() {
         Whose::Process => None,
         Whose::Opening(held) => {
             if held.len() < HELD {
@@ -104,7 +104,7 @@ pub(super) fn session_of(line: &Line) -> Option<Arc<SessionLog>> {
         }
         Whose::Session(session) => Some(session.clone()),
     };
-    WHOSE.try_with(session_of).ok().flatten() // a thread on its way out is nobody's
+    WHOSE.try_with(note).ok().flatten() // a thread on its way out is nobody's
 }
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ impl Dispatcher {
             Request::Cancel(id) if self.cancel(&id, None) => reply.ok(&()),
             Request::Cancel(id) => {
                 let error = RpcError::invalid_request(format!("there is no session {id}"));
-                reply.err(&error.with_data(json!({ "sessionId": id })));
+                reply.err(&error.about_session(id.as_str()));
             }
         }
     }
@@ -289,42 +289,27 @@ impl Dispatcher {
         }
     }
 
-    /// Gives a request to its session's worker.
-    fn hand_over(&mut self, Waiting { id, work, reply }: Waiting) {
-        let key = self.key(&id);
+    /// Gives a request to its session, in whatever state that is.
+    fn hand_over(&mut self, request: Waiting) {
+        let key = self.key(&request.id);
         if let Some(resuming) = self.resuming.as_mut().filter(|_| !self.table.contains_key(&key)) {
-            return resuming.waiting.push(Waiting { id, work, reply });
+            return resuming.waiting.push(request);
         }
-        let (busy, work) = match (self.table.get_mut(&key), work) {
-            (Some(Entry::Ending(_, waiting)), work) => return waiting.push(Waiting { id, work, reply }),
-            (Some(Entry::Open(busy)), Work::Delete) => {
+        match self.table.get_mut(&key) {
+            Some(Entry::Ending(_, waiting)) => waiting.push(request),
+            Some(Entry::Open(busy)) => {
                 let busy = busy.clone();
-                return self.close_to_delete(key, busy, Waiting { id, work: Work::Delete, reply });
+                self.give_worker(key, busy, request);
             }
-            (Some(Entry::Open(busy)), work) => (busy.clone(), work),
-            (entry, Work::Open(opening)) => {
-                if entry.is_some() {
-                    self.forget(&key); // a failed one is closed by being loaded again
-                }
-                return self.start(&id, opening, reply);
-            }
-            (_, Work::Delete) => {
-                let saved = self.saved_name(&key);
-                self.forget(&key);
-                if self.errands.give(Errand::Delete(saved.clone(), reply)) {
-                    self.table.insert(saved, Entry::Ending(None, Queue::default()));
-                }
-                return;
-            }
-            (Some(Entry::Failed), Work::Close) => {
-                self.forget(&key);
-                return reply.ok(&json!({}));
-            }
-            (Some(Entry::Failed), _) => {
-                return reply.err(&RpcError::internal("Internal error: this session failed; load it again"));
-            }
-            (None, _) => return reply.err(&RpcError::unknown_session(id.as_str())),
-        };
+            Some(Entry::Failed) | None => self.without_worker(&key, request),
+        }
+    }
+
+    fn give_worker(&mut self, key: SessionId, busy: Arc<Busy>, request: Waiting) {
+        if matches!(request.work, Work::Delete) {
+            return self.close_to_delete(key, busy, request);
+        }
+        let Waiting { id, work, reply } = request;
         let _lines = busy.lines();
         let closing = matches!(work, Work::Close);
         if closing {
@@ -337,6 +322,34 @@ impl Dispatcher {
                 self.refuse(refused, key, busy, Waiting { id, work, reply });
             }
             Err((_, Item { reply: None, .. })) => {}
+        }
+    }
+
+    /// A request for a session that failed, or that is not in the table at all.
+    fn without_worker(&mut self, key: &SessionId, Waiting { id, work, reply }: Waiting) {
+        let failed = self.table.contains_key(key);
+        match work {
+            Work::Open(opening) => {
+                if failed {
+                    self.forget(key); // it is closed by being loaded again
+                }
+                self.start(&id, opening, reply);
+            }
+            Work::Delete => {
+                let saved = self.saved_name(key);
+                self.forget(key);
+                if self.errands.give(Errand::Delete(saved.clone(), reply)) {
+                    self.table.insert(saved, Entry::Ending(None, Queue::default()));
+                }
+            }
+            Work::Close if failed => {
+                self.forget(key);
+                reply.ok(&json!({}));
+            }
+            _ if failed => {
+                reply.err(&RpcError::internal("Internal error: this session failed; load it again"));
+            }
+            _ => reply.err(&RpcError::unknown_session(id.as_str())),
         }
     }
 
@@ -359,7 +372,7 @@ impl Dispatcher {
             (Refused::Busy, Work::Prompt(_)) => format!("session {id} already has an active turn"),
             (Refused::Busy, _) => format!("session {id} has an active turn: retry after the turn"),
         };
-        let error = RpcError::invalid_request(why).with_data(json!({ "sessionId": id }));
+        let error = RpcError::invalid_request(why).about_session(id.as_str());
         request.reply.err(&error);
     }
 

@@ -3,7 +3,6 @@ use crate::session::busy::{Work, declined, is_full};
 use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::{Id, RpcError};
 use crate::wire::outbox::Reply;
-use serde_json::json;
 
 /// A request for a session.
 pub(super) struct Waiting {
@@ -68,7 +67,7 @@ impl IntoIterator for Queue {
 /// To who asks for what there is no room for.
 pub(super) fn too_much(id: &SessionId) -> RpcError {
     let error = RpcError::invalid_request(format!("session {id} has too much waiting"));
-    error.with_data(json!({ "sessionId": id }))
+    error.about_session(id.as_str())
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::wire::acp::SessionId;
 use crate::wire::jsonrpc::{Id, RpcError};
 use crate::wire::outbox::{AtDeadline, Reply};
 use parking_lot::{Condvar, Mutex};
-use serde_json::json;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -335,7 +334,7 @@ impl Busy {
 /// To who wants to open a session that is open.
 pub fn is_open(id: &SessionId) -> RpcError {
     let error = RpcError::invalid_request(format!("session {id} is open on this connection"));
-    error.with_data(json!({ "sessionId": id }))
+    error.about_session(id.as_str())
 }
 
 /// What the worker is at. Its end frees the session and the gate, and numbers the next prompt; only then may the
