@@ -350,7 +350,7 @@ fn in_the_middle_of_a_turn_its_calls_keep_their_results() {
 #[track_caller]
 fn failed(turn: &Turn, words: &str) {
     assert_eq!(turn.response["error"]["code"], -32603, "{}", turn.response);
-    let message = turn.response["error"]["message"].as_str().unwrap();
+    let message = turn.error();
     assert!(message.contains(words), "{message}");
     assert!(turn.text().contains(words), "{}", turn.text());
 }

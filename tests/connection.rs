@@ -20,11 +20,6 @@ fn says_hello(turn: &Turn) {
     assert_eq!((turn.stop_reason(), turn.text().as_str()), ("end_turn", "hello"), "{}", turn.response);
 }
 
-#[track_caller]
-fn error(turn: &Turn) -> &str {
-    turn.response["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {}", turn.response))
-}
-
 #[test]
 fn turns_share_a_connection_until_a_cancel() {
     let mut scene = Scene::new();
@@ -49,7 +44,7 @@ fn turns_share_a_connection_until_a_cancel() {
 #[test]
 fn a_failure_is_no_reason_to_leave_a_connection() {
     let mut scene = Scene::new();
-    error(&scene.answers([openai::refuse(400, "odd")]));
+    scene.answers([openai::refuse(400, "odd")]).error();
     says_hello(&scene.answers([say("hello")]));
     assert_eq!(connections(&scene), [0, 0]);
     scene.finish();
@@ -147,7 +142,7 @@ fn a_length_that_is_not_the_bodys_is_no_good_end() {
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n");
         let turn = scene.answers([Answer::raw([head.as_bytes(), body].concat()).end(End::Close)]);
-        assert!(error(&turn).contains("cut off"), "{length}: {}", turn.response);
+        assert!(turn.error().contains("cut off"), "{length}: {}", turn.response);
     }
     // What follows on its heels is not taken for the next answer.
     says_hello(&scene.answers([say("hello")]));
@@ -172,7 +167,7 @@ fn a_compressed_answer_is_called_so() {
             gzip.len()
         );
         let turn = scene.answers([Answer::raw([head.as_bytes(), gzip].concat())]);
-        assert!(error(&turn).contains(words), "{}", turn.response);
+        assert!(turn.error().contains(words), "{}", turn.response);
         assert_eq!(turn.thoughts(), "", "it would come the same again");
     }
     scene.finish();
@@ -189,8 +184,8 @@ fn what_is_no_answer_or_too_much_of_one_is_told_at_once() {
         ("<html>portal</html>\r\n\r\n".into(), "does not answer as HTTP has it"),
     ] {
         let turn = scene.answers([Answer::raw(answer).end(End::Close)]);
-        assert!(error(&turn).contains(words), "{}", turn.response);
-        assert!(error(&turn).contains(&scene.model.address().to_string()), "{}", turn.response);
+        assert!(turn.error().contains(words), "{}", turn.response);
+        assert!(turn.error().contains(&scene.model.address().to_string()), "{}", turn.response);
         assert_eq!(turn.thoughts(), "");
     }
     scene.finish();

@@ -6,9 +6,9 @@ use serde_json::json;
 use std::net::{SocketAddr, TcpListener};
 use support::client::{Client, Launch, Turn};
 use support::model_server::ModelServer;
-use support::openai::say;
 use support::proxy::Proxy;
 use support::tls::{Authority, Flaw, TlsFront};
+use support::turns::works;
 use support::write_file;
 
 const PASSWORD: &str = "p4ss-w0rd";
@@ -18,14 +18,6 @@ fn talk(launch: Launch) -> (Client, String) {
     let mut client = launch.start();
     let session = client.open();
     (client, session)
-}
-
-/// A prompt to a model that says "hello".
-#[track_caller]
-fn works(client: &mut Client, session: &str, server: &ModelServer) {
-    server.push(say("hello"));
-    let turn = client.prompt(session, "hi");
-    assert_eq!((turn.stop_reason(), turn.text().as_str()), ("end_turn", "hello"), "{}", turn.response);
 }
 
 fn with_authority(launch: Launch, authority: &Authority) -> Launch {

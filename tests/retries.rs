@@ -4,18 +4,13 @@ mod support;
 
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
-use support::client::{Launch, Turn};
+use support::client::Launch;
 use support::model_server::{Answer, End};
 use support::openai::{self, event, finish, reasoning, say, stream, text};
 use support::scene::Scene;
 
 /// The statuses that are worth another try.
 const RETRIED: [u16; 9] = [408, 409, 425, 429, 500, 502, 503, 504, 529];
-
-#[track_caller]
-fn error(turn: &Turn) -> &str {
-    turn.response["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {}", turn.response))
-}
 
 /// The first notice of a prompt that is tried again. It is cancelled then, as soon as this machine gets to it: how it
 /// ends, and whether the server was asked again, nobody knows.
@@ -48,7 +43,7 @@ fn of_the_statuses_these_are_tried_again_and_no_others() {
             assert!(told.contains("trying again in 0.0 s"), "{told}");
         } else {
             let turn = scene.answers([refusal]);
-            let words = error(&turn);
+            let words = turn.error();
             assert!(words.contains(&status.to_string()) && words.contains("its words"), "{words}");
             assert_eq!(turn.thoughts(), "", "{status}");
             assert_eq!(scene.model.requests().len(), before + 1, "{status}");
@@ -62,7 +57,7 @@ fn tries_end_after_the_fifth_with_the_last_words() {
     let mut scene = Scene::new();
     let refusal = |n: u32| openai::refuse(503, &format!("busy {n}")).header("retry-after", "0");
     let turn = scene.answers((1..=5).map(refusal));
-    assert!(error(&turn).contains("503 Service Unavailable: busy 5"), "{}", turn.response);
+    assert!(turn.error().contains("503 Service Unavailable: busy 5"), "{}", turn.response);
     assert_eq!(turn.thoughts().matches("trying again").count(), 4);
     assert_eq!(scene.model.requests().len(), 5);
     scene.finish();
@@ -125,7 +120,7 @@ fn an_error_inside_a_stream_counts_like_its_status() {
         json!("its words"),
     ] {
         let turn = scene.answers([told(lasting.clone())]);
-        assert!(error(&turn).contains("its words"), "{lasting}: {}", turn.response);
+        assert!(turn.error().contains("its words"), "{lasting}: {}", turn.response);
         assert_eq!(turn.thoughts(), "", "{lasting}");
     }
     scene.client.finish();
@@ -154,7 +149,7 @@ fn a_reply_without_a_reply_is_tried_again_as_long_as_nothing_was_shown() {
     assert_eq!(turn.text(), "hello");
     let overloaded = json!({"error": {"message": "overloaded", "code": 529}});
     let turn = scene.answers([stream([text("Well"), overloaded])]);
-    assert!(error(&turn).contains("529: overloaded") && turn.thoughts().is_empty(), "{}", turn.response);
+    assert!(turn.error().contains("529: overloaded") && turn.thoughts().is_empty(), "{}", turn.response);
     scene.finish();
 }
 
@@ -176,7 +171,7 @@ fn what_to_do_about_it_is_told() {
         (400, "context_length_exceeded", "/compact it or start a new one"),
     ] {
         let turn = scene.answers([openai::refuse(status, words)]);
-        assert!(error(&turn).contains(advice), "{status}: {}", turn.response);
+        assert!(turn.error().contains(advice), "{status}: {}", turn.response);
         assert_eq!(turn.thoughts(), "");
     }
     scene.finish();
@@ -189,9 +184,9 @@ fn a_page_is_told_by_its_title() {
                 <script>alert(1)</script></body></html>";
     let page = |status| Answer::status(status).header("content-type", "text/html").write(page);
     let turn = scene.answers([page(403)]);
-    assert!(error(&turn).contains("403 Forbidden: Attention Required!; the API key"), "{}", turn.response);
+    assert!(turn.error().contains("403 Forbidden: Attention Required!; the API key"), "{}", turn.response);
     let turn = scene.answers([page(200)]);
-    let words = error(&turn);
+    let words = turn.error();
     assert!(words.contains("Attention Required!") && !words.contains("alert"), "{words}");
     scene.finish();
 }
@@ -237,7 +232,7 @@ fn a_field_that_is_refused_in_both_spellings_is_told() {
         openai::refuse(400, "'max_tokens' is too large"),
         openai::refuse(400, "'max_completion_tokens' is too large"),
     ]);
-    assert!(error(&turn).contains("'max_completion_tokens' is too large"), "{}", turn.response);
+    assert!(turn.error().contains("'max_completion_tokens' is too large"), "{}", turn.response);
     let [first, second] = &bodies(&scene, 0)[..] else { panic!("not two requests") };
     assert_eq!((&first["max_tokens"], first.get("max_completion_tokens")), (&json!(9), None));
     assert_eq!((second.get("max_tokens"), &second["max_completion_tokens"]), (None, &json!(9)));
@@ -249,7 +244,7 @@ fn a_complaint_that_no_change_answers_is_told_after_one_request() {
     let mut scene = Scene::new();
     for (status, words) in [(400, "invalid 'messages'"), (422, "no"), (401, "stream_options")] {
         let before = scene.model.requests().len();
-        assert!(error(&scene.answers([openai::refuse(status, words)])).contains(words));
+        assert!(scene.answers([openai::refuse(status, words)]).error().contains(words));
         assert_eq!(bodies(&scene, before).len(), 1);
     }
     scene.finish();
@@ -288,7 +283,7 @@ fn a_model_that_knows_no_tools_is_named_after_one_request() {
     ] {
         let before = scene.model.requests().len();
         let turn = scene.answers([openai::refuse(status, words)]);
-        let told = error(&turn);
+        let told = turn.error();
         assert!(told.contains("Bob needs a model that can call tools; `test-model` can't"), "{told}");
         assert_eq!(bodies(&scene, before).len(), 1);
         assert_eq!(turn.of_kind("tool_call").count(), 0);
@@ -303,7 +298,7 @@ fn tool_schemas_are_plain_and_asked_about_once() {
     let mut scene = Scene::new();
     let complaint = "failed to parse grammar";
     let turn = scene.answers([openai::refuse(400, complaint), openai::refuse(400, complaint)]);
-    assert!(error(&turn).contains(complaint), "{}", turn.response);
+    assert!(turn.error().contains(complaint), "{}", turn.response);
     scene.answers([stream([text("hello"), finish("stop")])]);
     let bodies = bodies(&scene, 0);
     assert_eq!(bodies.len(), 3);

@@ -12,6 +12,7 @@ use support::command::User;
 use support::model_server::{End, ModelServer};
 use support::openai::{finish, say, stream, text};
 use support::tls::{Authority, Flaw, TlsFront, self_signed};
+use support::turns::works;
 use support::{HANG, listen, pass_on, write_file};
 
 /// A session with the model behind `front`.
@@ -35,8 +36,7 @@ impl Talk {
     #[track_caller]
     fn refused(&mut self) -> String {
         let turn = self.prompt();
-        let message = turn.response["error"]["message"].as_str();
-        let message = message.unwrap_or_else(|| panic!("not refused: {}", turn.response)).to_owned();
+        let message = turn.error().to_owned();
         assert_eq!(turn.thoughts(), "", "a certificate does not mend itself: there is no second try");
         assert_eq!(turn.text(), message, "it is shown");
         assert!(!message.trim().contains('\n'), "{message}");
@@ -45,9 +45,7 @@ impl Talk {
 
     #[track_caller]
     fn works(&mut self, server: &ModelServer) {
-        server.push(say("hello"));
-        let turn = self.prompt();
-        assert_eq!((turn.stop_reason(), turn.text().as_str()), ("end_turn", "hello"), "{}", turn.response);
+        works(&mut self.client, &self.session, server);
     }
 }
 

@@ -27,7 +27,7 @@ fn roles(scene: &Scene) -> Vec<String> {
 #[track_caller]
 fn error(turn: &Turn) -> (&str, &Value) {
     assert_eq!(turn.response["error"]["code"], -32603, "{}", turn.response);
-    (turn.response["error"]["message"].as_str().unwrap(), &turn.response["error"]["data"])
+    (turn.error(), &turn.response["error"]["data"])
 }
 
 // Calls that can't be made.

@@ -493,6 +493,13 @@ impl Turn {
         self.response["result"]["stopReason"].as_str().unwrap_or_default()
     }
 
+    /// The message of the error it was answered with.
+    #[track_caller]
+    pub fn error(&self) -> &str {
+        let message = self.response["error"]["message"].as_str();
+        message.unwrap_or_else(|| panic!("no error: {}", self.response))
+    }
+
     /// What the agent said, joined.
     pub fn text(&self) -> String {
         self.chunks("agent_message_chunk").collect()

@@ -1,9 +1,17 @@
-//! Turns that stay where they are, and how a client sees that they are there.
+//! Turns that stay where they are, and how a client sees that they are there; and one that goes through.
 use super::client::{Client, Permission};
 use super::model_server::{Answer, Hold, ModelServer};
 use super::openai;
 use super::process::is_gone;
 use serde_json::{Value, json};
+
+/// A turn goes through, in which the model says one word.
+#[track_caller]
+pub fn works(client: &mut Client, session: &str, server: &ModelServer) {
+    server.push(openai::say("hello"));
+    let turn = client.prompt(session, "hi");
+    assert_eq!((turn.stop_reason(), turn.text().as_str()), ("end_turn", "hello"), "{}", turn.response);
+}
 
 /// A place where a turn can stay for as long as the test likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
