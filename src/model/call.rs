@@ -49,17 +49,18 @@ pub(super) fn arguments_text(value: &Value) -> String {
     }
 }
 
-/// The arguments of a call while they come, in pieces. Servers repeat themselves: what has come stands before what is new
-/// in each piece, or all of it comes again at the end.
+/// The arguments of a call while they come, in pieces. Servers repeat themselves: each piece begins with all that came
+/// before, or the last one is all of it once more.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct PartialArguments {
     text: String,
     nesting: Nesting,
-    /// All pieces joined, from where one began like all before it at a place where an object may stand.
+    /// Where a piece began like all before it, and an object could stand there too: all pieces joined. This is what counts
+    /// if `text`, which begins with that piece, comes to no arguments.
     joined: Option<String>,
 }
 
-impl Written {
+impl PartialArguments {
     /// Nothing but white space came.
     pub(super) fn is_blank(&self) -> bool {
         self.nesting.is_blank()
@@ -108,7 +109,7 @@ impl Written {
             && (piece == self.text || object(piece).is_some_and(|again| object(&self.text) == Some(again)))
     }
 
-    /// An object hardly goes on with all of its own beginning; nor does what stands for nothing.
+    /// An object hardly goes on with all of its own beginning, and behind `{}` or `null` nothing goes on at all.
     fn is_begun_again_by(&self, piece: &str) -> bool {
         let stands_for_nothing = matches!(self.text.as_str(), "{}" | "null");
         let repeats = self.text.starts_with('{') && piece.starts_with(&self.text);
@@ -190,7 +191,7 @@ mod tests {
 
     #[track_caller]
     fn check_written<const N: usize>(pieces: [&str; N], expected: Option<Value>) {
-        let mut written = Written::default();
+        let mut written = PartialArguments::default();
         pieces.iter().for_each(|piece| written.push(piece));
         match (written.read(&mut Room::default()), expected) {
             (Arguments::Object(members), Some(expected)) => assert_eq!(Value::Object(members), expected),

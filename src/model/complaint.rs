@@ -158,6 +158,15 @@ impl Complaint {
         }
     }
 
+    /// The model can call no tools.
+    pub(super) fn refuses_tools(&self) -> bool {
+        self.has(&[
+            "does not support tool",
+            "not support tool use",
+            "no endpoints found that support tool use",
+        ]) || self.has(&["does not support function", "--enable-auto-tool-choice"])
+    }
+
     fn has(&self, any: &[&str]) -> bool {
         let haystack = self.haystack();
         any.iter().any(|needle| haystack.contains(needle))

@@ -5,7 +5,6 @@ use crate::model::complaint::Complaint;
 use crate::model::dialect::{self, Dialect};
 use crate::model::failure::{Ended, Trouble};
 use crate::model::http::{Client, Post, Response};
-use crate::model::learnt::knows_no_tools;
 use crate::model::openai::OpenAi;
 use crate::model::reply::{Ear, ReplyStream};
 use crate::model::responses::Responses;
@@ -81,7 +80,7 @@ impl EndpointProvider {
             if self.dialect.adapt(status, &complaint, request) {
                 continue;
             }
-            if knows_no_tools(&complaint) {
+            if complaint.refuses_tools() {
                 complaint.words = format!(
                     "{} (Bob needs a model that can call tools; `{}` can't)",
                     complaint.words, request.model

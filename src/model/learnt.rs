@@ -1,5 +1,4 @@
 //! What one server turned out not to take: learnt from its refusals, and kept to from then on.
-use crate::model::complaint::Complaint;
 use crate::model::{Request, picture};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -82,18 +81,6 @@ impl Learnt {
     pub(super) fn first_time(&mut self, change: &str) -> bool {
         self.tried.insert(change.to_owned())
     }
-}
-
-/// Whether the complaint says that the model can call no tools.
-pub(super) fn knows_no_tools(complaint: &Complaint) -> bool {
-    const PHRASES: &[&str] = &[
-        "does not support tool",
-        "not support tool use",
-        "no endpoints found that support tool use",
-        "does not support function",
-        "--enable-auto-tool-choice",
-    ];
-    has_any(&complaint.haystack(), PHRASES)
 }
 
 /// Whether `words` hold one of these.

@@ -1,7 +1,7 @@
 //! A reply, put together from its content blocks
 //! (<https://docs.anthropic.com/en/docs/build-with-claude/streaming>).
 use super::CAME;
-use crate::model::call::{Written, arguments, arguments_text, make_ids_unique};
+use crate::model::call::{PartialArguments, arguments, arguments_text, make_ids_unique};
 use crate::model::complaint::Complaint;
 use crate::model::failure::Trouble;
 use crate::model::json::Room;
@@ -28,7 +28,7 @@ struct Block {
     text: String,
     signature: String,
     /// A call's input so far.
-    input: Written,
+    input: PartialArguments,
     /// What of the text at its beginning may come again in deltas.
     restated: String,
     whole: bool,

@@ -1,6 +1,6 @@
 //! Tool calls, put together from what servers make of them.
 use crate::model::Call;
-use crate::model::call::{Written, arguments_text, make_ids_unique};
+use crate::model::call::{PartialArguments, arguments_text, make_ids_unique};
 use crate::model::failure::Trouble;
 use crate::model::json::Room;
 use crate::model::reply::one_more;
@@ -18,7 +18,7 @@ struct Building {
     index: Option<u64>,
     id: String,
     name: String,
-    arguments: Written,
+    arguments: PartialArguments,
     extra: Map<String, Value>,
 }
 

@@ -1,7 +1,7 @@
 //! A reply, put together from its output items
 //! (<https://platform.openai.com/docs/api-reference/responses-streaming>).
 use super::CAME;
-use crate::model::call::{Written, arguments, arguments_text, make_ids_unique};
+use crate::model::call::{PartialArguments, arguments, arguments_text, make_ids_unique};
 use crate::model::complaint::Complaint;
 use crate::model::failure::Trouble;
 use crate::model::json::Room;
@@ -37,7 +37,7 @@ struct Item {
     /// The reasoning so far.
     reasoning: String,
     /// A call's arguments so far.
-    arguments: Written,
+    arguments: PartialArguments,
 }
 
 /// The event that nearly all of a stream consists of.
@@ -142,7 +142,7 @@ impl Items {
             "response.function_call_arguments.done" => {
                 if let Some(arguments) = event["arguments"].as_str() {
                     let item = self.item(place, CAME.call)?;
-                    item.arguments = Written::default();
+                    item.arguments = PartialArguments::default();
                     item.arguments.push(arguments);
                 }
             }
