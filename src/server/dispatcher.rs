@@ -310,7 +310,7 @@ impl Dispatcher {
             return self.close_to_delete(key, busy, request);
         }
         let Waiting { id, work, reply } = request;
-        let _lines = busy.lines();
+        let _scope = busy.log_scope();
         let closing = matches!(work, Work::Close);
         if closing {
             self.cancel(&id, None);
@@ -472,7 +472,7 @@ fn waited_for(key: &SessionId, saved: &SessionId, was: Option<Entry>) -> Vec<Wai
         Some(Entry::Ending(busy, waiting)) => (busy, waiting),
         Some(Entry::Failed) | None => return Vec::new(),
     };
-    waiting.delete(key, saved);
+    waiting.retarget_deletes(key, saved);
     let left = busy.map(|busy| busy.take()).into_iter().flatten();
     let left =
         left.filter_map(|Item { work, reply, .. }| Some(Waiting { id: key.clone(), work, reply: reply? }));

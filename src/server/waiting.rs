@@ -43,7 +43,7 @@ impl Queue {
     }
 
     /// What waited by the name `key` to delete a session deletes the file it had, whatever else bears that name.
-    pub(super) fn delete(&mut self, key: &SessionId, saved: &SessionId) {
+    pub(super) fn retarget_deletes(&mut self, key: &SessionId, saved: &SessionId) {
         let deletes = |request: &&mut Waiting| request.id == *key && matches!(request.work, Work::Delete);
         self.0.iter_mut().filter(deletes).for_each(|request| request.id = saved.clone());
     }

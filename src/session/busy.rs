@@ -227,7 +227,7 @@ impl Busy {
     }
 
     /// While it lives, what the dispatcher logs is of this session, if that is open.
-    pub fn lines(&self) -> Option<logging::Scope> {
+    pub fn log_scope(&self) -> Option<logging::Scope> {
         self.state.lock().log.clone().map(logging::of)
     }
 

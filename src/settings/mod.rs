@@ -23,9 +23,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A shorter "key" (`x`, `-`) holds a place, and would blot out half of the words.
+/// A shorter "key" (`x`, `-`) is a placeholder: to mask it would blot out half of the words.
 const MASKED_BYTES: usize = 4;
-/// A shorter "key" (`1`, `none`, `ollama`) may well be, or be in, the value of something else.
+/// A shorter "key" (`1`, `none`, `ollama`) may stand in any other value by chance: to find it there tells nothing.
 const TELLING_BYTES: usize = 16;
 
 /// A secret value: no `Debug`, `Display` or serialization shows it.

@@ -36,7 +36,7 @@ pub(super) fn refusal(
         return HttpError::Cancelled;
     }
     let place = route.to(url);
-    let no_answer = |what: String| HttpError::NoAnswer(what);
+    let no_answer = HttpError::NoAnswer;
     match error {
         Error::Io(error) => broken_off(&error, &place, &route.extra),
         Error::Protocol(error) => {
