@@ -174,13 +174,26 @@ fn a_summary_that_fails_keeps_the_history_and_says_why() {
     for (answer, why) in [
         (openai::refuse(400, "no such model"), "*400 Bad Request: no such model*"),
         (say(" \n"), "*no summary*"),
-        (stream([text("half a"), finish("length")]), "*output limit*"),
+        (stream([finish("length")]), "*output limit*"),
         (stream([finish("content_filter")]), "*refused*"),
     ] {
         let turn = scene.prompt_with("/compact", [answer]);
         says(&turn, &format!("[compact: failed, history kept: {why}]"));
     }
     history_is_whole(&mut scene, &["one", "two"]);
+    scene.finish();
+}
+
+/// With a small `LLM_MAX_TOKENS` every summary is: a full session could never go on.
+#[test]
+fn a_summary_that_was_cut_off_is_better_than_none() {
+    let mut scene = keeping(1);
+    talk(&mut scene, &["one", "two"]);
+    let cut = stream([text("half a sum"), finish("length")]);
+    says(&scene.prompt_with("/compact", [cut]), "🗜️ compressed 2 messages*");
+    scene.prompt_with("question-three", [say("done")]);
+    let summary = &shown(&last(&scene))[0].1;
+    assert!(glob("*half a sum\n[*cut off*]", summary), "{summary}");
     scene.finish();
 }
 
@@ -387,6 +400,25 @@ fn too_long_whatever_is_done_about_it_ends_in_the_error_and_a_session_that_goes_
     let turn = scene.prompt_with("question-six", [too_long(), long]);
     failed(&turn, "prompt is too long");
     says(&scene.prompt_with("question-seven", [say("done")]), "done");
+    scene.finish();
+}
+
+/// Else one turn larger than the window would be among the last for ever: each next question would be taken back.
+#[test]
+fn turns_that_are_kept_and_are_too_long_themselves_are_summarized_too() {
+    let mut scene = keeping(2);
+    let too_long = || openai::refuse(400, TOO_LONG[1]);
+    scene.prompt_with(&format!("giant {}", "x".repeat(3000)), [say("yes")]);
+    let question = format!("question-two {}", "x".repeat(3000));
+    let turn = scene.prompt_with(&question, [too_long(), say("SUMMARY"), say("done")]);
+    says(&turn, "done");
+    thinks(&turn, "🗜️ compressed 2 messages → 1 summary + 1 kept*");
+    // What is older goes first, and that is not enough.
+    scene.prompt_with(&format!("giant {}", "x".repeat(3000)), [say("yes")]);
+    let answers = [too_long(), say("SHORT"), too_long(), say("SHORTER"), say("done")];
+    says(&scene.prompt_with("question-four", answers), "done");
+    let sent = shown(&last(&scene));
+    assert!(sent[0].1.ends_with("SHORTER") && sent.last().unwrap().1 == "question-four", "{sent:?}");
     scene.finish();
 }
 

@@ -9,6 +9,9 @@ use crate::settings::llm::Thinking;
 /// A part that is refused as too long is not halved any more below this many bytes.
 const SMALLEST_PART: usize = 4 << 10;
 
+/// Stands behind a summary that is not whole.
+const CUT_OFF: &str = "[The summary was cut off here: it hit the model's output limit.]";
+
 const SYSTEM: &str = "\
 You compress the conversation of a user with a coding agent. Your text will take the conversation's place: the agent \
 goes on with nothing but it and the latest turns. Write down, in the conversation's own language, what it needs:
@@ -92,11 +95,18 @@ impl Summarizer<'_> {
         let failed = |why: &str| Err(NoSummary::Failed(why.to_owned()));
         match (reply.stop, reply.message.text.trim()) {
             (Stop::Refusal, _) => failed("the model refused to summarize"),
-            (Stop::MaxTokens, _) => failed("the summary hit the model's output limit"),
+            (Stop::MaxTokens, "") => failed("the summary hit the model's output limit"),
+            (Stop::MaxTokens, text) => Ok(cut_off(text)),
             (_, "") => failed("the model gave no summary"),
             (_, text) => Ok(text.to_owned()),
         }
     }
+}
+
+/// Better than none: where the limit is small every summary hits it, and a full session could never go on.
+fn cut_off(text: &str) -> String {
+    log::warn!("a summary hit the model's output limit and was cut off; is LLM_MAX_TOKENS too small?");
+    format!("{text}\n{CUT_OFF}")
 }
 
 fn no_summary(Broken { why, .. }: Broken) -> NoSummary {
@@ -269,7 +279,7 @@ mod tests {
             ("", Stop::End, "no summary"),
             (" \n", Stop::End, "no summary"),
             ("no", Stop::Refusal, "refused"),
-            ("half", Stop::MaxTokens, "limit"),
+            ("", Stop::MaxTokens, "limit"),
         ] {
             let mut fake = Fake::new(usize::MAX, &[]);
             fake.answers.push_back(reply(text, stop));
