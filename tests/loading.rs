@@ -62,6 +62,28 @@ fn a_folder_that_is_none_is_named_and_the_session_is_as_it_was() {
     place.finish(client);
 }
 
+/// What can't be saved has no past: a session without a word would be taken for the one that was asked for.
+#[test]
+fn where_nothing_can_be_saved_there_is_nothing_to_load() {
+    let place = Place::new();
+    let mut client = place.start(&[]);
+    let session = place.saved(&mut client, "hello");
+    client.finish();
+    write_file(place.user.path(), "config.json", r#"{"sessions": {"dir": "../elsewhere"}}"#);
+    let mut client = place.start(&[]);
+    for method in ["session/load", "session/resume"] {
+        let error = client.call(method, place.params(&session))["error"].clone();
+        assert_eq!(
+            (&error["code"], &error["data"]["sessionId"]),
+            (&json!(-32602), &json!(session)),
+            "{error}"
+        );
+        assert!(error["message"].as_str().unwrap().contains("sessions.dir"), "{error}");
+    }
+    client.new_session(place.cwd());
+    place.finish(client);
+}
+
 #[test]
 fn one_id_is_made_listed_and_loaded_in_any_process_from_any_folder() {
     let place = Place::new();

@@ -40,6 +40,9 @@ pub fn begin(
     };
     let place = match store::Place::new(cwd.clone(), &settings.sessions_dir) {
         _ if !context.process.save_sessions => return Ok(begun(Store::off(head(id)))),
+        Err(error) if matches!(opening.origin, Origin::Saved { .. }) => {
+            return Err(LoadError::Unreadable(error).to_rpc(id));
+        }
         Err(error) => {
             log::warn!("session {id}: it is not saved: {error}");
             return Ok(begun(Store::off(head(id))));

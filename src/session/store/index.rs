@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const NAME: &str = "sessions.jsonl";
 const LOCK: &str = "sessions.lock";
-/// Largest index that is read, bytes: some 400,000 openings.
+/// What is read of an index, bytes: its end, some 400,000 openings.
 const BYTES_AT_MOST: u64 = 64 << 20;
 /// Lines from which on an index is looked through for those that say nothing any more.
 const LINES_TO_TIDY: usize = 10_000;
@@ -164,9 +164,9 @@ impl Index {
     /// Removes a saved session; nothing is done about one that is not there.
     ///
     /// # Errors
-    /// It is open, or stays for another reason.
+    /// It is open, or stays for another reason: the index can't be read, and nobody knows where it is.
     pub fn delete(&self, id: &SessionId) -> Result<(), DeleteError> {
-        let Some(entry) = self.entries().remove(id) else { return Ok(()) };
+        let Some(entry) = self.entries()?.remove(id) else { return Ok(()) };
         let parent = entry.file.parent().unwrap_or(Path::new(""));
         let folder = match files::folder_below(&entry.cwd, parent) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -184,29 +184,42 @@ impl Index {
 
     fn listed(&self, cwd: Option<&Path>) -> Vec<(Position, SessionInfo)> {
         let mut is_wanted = SameFolder::new(cwd);
-        let entries = self.entries().into_values().filter(|entry| is_wanted.is(&entry.cwd));
-        entries.filter_map(Entry::look).collect()
+        let entries = self.entries().unwrap_or_else(|error| {
+            log::warn!("which sessions are saved can't be read: {error}");
+            HashMap::new()
+        });
+        entries.into_values().filter(|entry| is_wanted.is(&entry.cwd)).filter_map(Entry::look).collect()
     }
 
     /// The last word about each id.
-    fn entries(&self) -> HashMap<SessionId, Entry> {
-        let text = self.read();
-        lines(&text).filter_map(Entry::parse).map(|entry| (entry.id.clone(), entry)).collect()
+    fn entries(&self) -> io::Result<HashMap<SessionId, Entry>> {
+        let text = self.read()?;
+        Ok(lines(&text).filter_map(Entry::parse).map(|entry| (entry.id.clone(), entry)).collect())
     }
 
-    /// Nothing, if there is none.
-    fn read(&self) -> Vec<u8> {
-        files::read_below(&self.folder, NAME.as_ref(), BYTES_AT_MOST).unwrap_or_default()
+    /// Nothing, if there is none. Of a huge one the end, since the last word about an id counts; the line it may begin
+    /// within is no JSON.
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let open = || files::open_below(files::folder(&self.folder)?.as_fd(), NAME.as_ref(), Links::Inside);
+        let mut file = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file?,
+        };
+        let before = file.metadata()?.len().saturating_sub(BYTES_AT_MOST);
+        file.seek(SeekFrom::Start(before))?;
+        let mut text = Vec::new();
+        file.take(BYTES_AT_MOST).read_to_end(&mut text)?;
+        Ok(text)
     }
 
     /// Writes a long index anew if most of it is of files that are gone, or was said again later.
     pub(super) fn tidy(&self, long: usize) -> io::Result<()> {
-        if lines(&self.read()).nth(long).is_none() {
+        if lines(&self.read()?).nth(long).is_none() {
             return Ok(());
         }
         let folder = files::folder(&self.folder)?;
         let _lock = files::lock(folder.as_fd(), LOCK.as_ref())?;
-        let text = self.read();
+        let text = self.read()?;
         let mut seen = HashSet::new();
         let mut says_something = |line: &&[u8]| {
             Entry::parse(line).is_some_and(|entry| seen.insert(entry.id.clone()) && entry.is_there())

@@ -598,6 +598,30 @@ fn an_index_with_broken_lines_gives_the_rest() {
 }
 
 #[test]
+fn of_a_huge_index_the_end_counts() {
+    let house = House::new();
+    ["a", "b"].iter().for_each(|name| house.saved(name, &["q"]));
+    let index = house.root.join("user/sessions.jsonl");
+    let huge = [vec![b'x'; 64 << 20], b"\n".to_vec(), fs::read(&index).unwrap()].concat();
+    write(&index, &huge);
+    house.index().delete(&id("b")).unwrap();
+    assert_eq!(house.names(), [".gitignore", "a.json"]);
+    assert_eq!(house.listed(), ["a"]);
+}
+
+#[test]
+fn without_the_index_nothing_is_said_to_be_deleted() {
+    let house = House::new();
+    house.saved("a", &["q"]);
+    let index = house.root.join("user/sessions.jsonl");
+    fs::remove_file(&index).unwrap();
+    fs::create_dir(&index).unwrap();
+    assert!(matches!(house.index().delete(&id("a")), Err(DeleteError::Failed(_))));
+    assert_eq!(house.listed(), [] as [&str; 0]);
+    assert!(house.file("a").exists());
+}
+
+#[test]
 fn a_long_index_loses_what_says_nothing_any_more() {
     let house = House::new();
     ["a", "b", "gone"].iter().for_each(|name| house.saved(name, &["q"]));
