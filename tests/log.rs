@@ -90,6 +90,7 @@ fn with_v_the_log_tells_what_is_done_but_not_what_is_said() {
         "model: try 1 failed, the next in ",
         "model: answer 200 after ",
         &format!("session {session}: bash is asked about"),
+        &format!("session {session}: bash is allowed"),
         "-32603 [LLM API error: 401 Unauthorized",
         &format!("model: GET {base_url}/models"), // by the dispatcher's helper
     ] {
@@ -100,6 +101,20 @@ fn with_v_the_log_tells_what_is_done_but_not_what_is_said() {
     for log in [log, in_folder] {
         assert!(!log.contains("private") && !log.contains(KEY), "{log}");
     }
+}
+
+#[test]
+fn thinking_without_room_for_it_is_told() {
+    let mut client = Launch::new()
+        .model("http://127.0.0.1:1/v1")
+        .env("LOCAL_API_FORMAT", "anthropic-messages")
+        .env("LLM_THINKING", "high")
+        .env("LLM_MAX_TOKENS", "77")
+        .start();
+    client.open();
+    client.finish();
+    let log = client.wait_stderr();
+    assert!(log.contains("warn: no thinking: a reply of at most 77 tokens leaves no room for it"), "{log}");
 }
 
 #[test]

@@ -117,7 +117,10 @@ fn carry_out(
     };
     if asks {
         let answer = place.away(speaker.cancel, || announced.ask(&plan.access))?;
-        if !session.permissions.take_answer(&call.name, answer.as_ref()) {
+        let allowed = session.permissions.take_answer(&call.name, answer.as_ref());
+        let (id, tool) = (&session.id, clean(&call.name));
+        log::debug!("session {id}: {tool} {}", if allowed { "is allowed" } else { "is refused" });
+        if !allowed {
             return Ok(Outcome::failed(REJECTED));
         }
     }

@@ -48,7 +48,7 @@ impl Permissions {
         let always = self.always.get(tool).copied();
         let exposed = matches!(access, Access::File { place, .. } if !place.inside_roots || place.protected);
         match self.rule(tool, access, workspace) {
-            Some(RuleAction::Deny) => Decision::Deny("[denied by a rule of the user's]".into()),
+            Some(RuleAction::Deny) => Decision::Deny("[denied by a permission rule]".into()),
             _ if *access == Access::Free => Decision::Allow, // never asked about
             _ if always == Some(false) => Decision::Deny(REJECTED.into()),
             Some(RuleAction::Ask) => Decision::Ask,

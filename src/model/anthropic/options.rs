@@ -62,7 +62,10 @@ fn fit_budget(options: &mut Map<String, Value>) {
     match budget_of(options) {
         Some(budget) if budget < limit => {}
         Some(_) if limit / 2 >= LEAST_BUDGET => options["thinking"]["budget_tokens"] = json!(limit / 2),
-        Some(_) => drop(options.remove("thinking")),
+        Some(_) => {
+            log::warn!("no thinking: a reply of at most {limit} tokens leaves no room for it");
+            options.remove("thinking");
+        }
         None => {}
     }
 }

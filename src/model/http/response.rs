@@ -112,6 +112,10 @@ impl Response {
             ureq::Error::Timeout(_) => {
                 HttpError::NoAnswer(format!("nothing came within {} s", self.wait.as_secs()))
             }
+            ureq::Error::Io(error) => HttpError::Broken(match error.kind() {
+                io::ErrorKind::UnexpectedEof => "the connection ended before it was whole".into(),
+                _ => error.to_string(),
+            }),
             other => HttpError::Broken(other.to_string()),
         }
     }

@@ -3,6 +3,7 @@
 use super::file::{self, Glance};
 use super::{file_name, lock_name, time};
 use crate::files::{self, Links, Over};
+use crate::text::clean;
 use crate::wire::acp::{ListSessionsResponse, SessionId, SessionInfo};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -47,6 +48,13 @@ struct Entry {
     id: SessionId,
     cwd: PathBuf,
     file: PathBuf,
+}
+
+/// Its path, for a message.
+impl fmt::Display for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&clean(&self.folder.join(NAME).to_string_lossy()))
+    }
 }
 
 /// A cursor that no list gave.

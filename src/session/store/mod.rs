@@ -286,7 +286,7 @@ impl Saving {
     fn tell_index(&self, id: &SessionId) {
         let Some(index) = &self.index else { return };
         if let Err(error) = index.add(id, &self.place.cwd, &self.place.file(id)) {
-            log::warn!("session {id}: it will not be listed: {}", clean(&error.to_string()));
+            log::warn!("session {id}: it will not be listed: {index}: {}", clean(&error.to_string()));
         }
     }
 }
