@@ -403,22 +403,16 @@ fn too_long_whatever_is_done_about_it_ends_in_the_error_and_a_session_that_goes_
     scene.finish();
 }
 
-/// Else one turn larger than the window would be among the last for ever: each next question would be taken back.
 #[test]
-fn turns_that_are_kept_and_are_too_long_themselves_are_summarized_too() {
+fn turns_to_keep_are_kept_even_if_they_are_too_long_themselves() {
     let mut scene = keeping(2);
-    let too_long = || openai::refuse(400, TOO_LONG[1]);
-    scene.prompt_with(&format!("giant {}", "x".repeat(3000)), [say("yes")]);
-    let question = format!("question-two {}", "x".repeat(3000));
-    let turn = scene.prompt_with(&question, [too_long(), say("SUMMARY"), say("done")]);
-    says(&turn, "done");
-    thinks(&turn, "🗜️ compressed 2 messages → 1 summary + 1 kept*");
-    // What is older goes first, and that is not enough.
-    scene.prompt_with(&format!("giant {}", "x".repeat(3000)), [say("yes")]);
-    let answers = [too_long(), say("SHORT"), too_long(), say("SHORTER"), say("done")];
-    says(&scene.prompt_with("question-four", answers), "done");
-    let sent = shown(&last(&scene));
-    assert!(sent[0].1.ends_with("SHORTER") && sent.last().unwrap().1 == "question-four", "{sent:?}");
+    scene.prompt_with("question-one", [say("yes")]);
+    let before = scene.model.requests().len();
+    let turn = scene.prompt_with("question-two", [openai::refuse(400, TOO_LONG[1])]);
+    assert!(turn.error().starts_with("[LLM API error: 400"), "{}", turn.response);
+    assert_eq!(scene.model.requests().len(), before + 1, "nothing is older than the last two");
+    says(&scene.prompt_with("/new", []), "🆕 New session*");
+    says(&scene.prompt_with("question-three", [say("done")]), "done");
     scene.finish();
 }
 

@@ -157,30 +157,20 @@ impl Turn<'_> {
         self.run_calls(session, &calls)
     }
 
-    /// A history that is too long is compacted, before the call or when the provider says so; then it is made again. If
-    /// the turns that are kept are too long themselves, all but this one go.
+    /// A history that is too long is compacted, before the call or when the provider says so; then it is made again.
     fn ask_model(&mut self, session: &mut Session) -> Result<Reply, Ended> {
-        let keep = session.keep_last_turns;
         if !self.compaction_failed && session.window.is_full(&session.request()) {
-            self.compact(session, keep)?;
+            self.compact(session)?;
         }
-        let mut end = self.call_model(session);
-        for keep in [keep, 1] {
-            if !matches!(end, Err(Ended::TooLong(_))) {
-                break;
-            }
-            match self.compact(session, keep)? {
-                Outcome::Failed(_) => break,
-                done if done.is_shorter() => end = self.call_model(session),
-                _ => {}
-            }
+        match self.call_model(session) {
+            Err(Ended::TooLong(_)) if self.compact(session)?.is_shorter() => self.call_model(session),
+            end => end,
         }
-        end
     }
 
-    /// All but the last `keep` turns; this one, whose question waits for an answer, is always kept.
-    fn compact(&mut self, session: &mut Session, keep: usize) -> Result<Outcome, Cancelled> {
-        let keep = keep.max(1);
+    /// All but the last turns; this one, whose question waits for an answer, is always kept.
+    fn compact(&mut self, session: &mut Session) -> Result<Outcome, Cancelled> {
+        let keep = session.keep_last_turns.max(1);
         let outcome = compaction::compact(session, keep, self.place, &self.speaker, &mut self.spent)?;
         self.compaction_failed |= matches!(outcome, Outcome::Failed(_));
         if !matches!(outcome, Outcome::Nothing { .. }) {
