@@ -160,13 +160,20 @@ impl Blocks {
         Ok(())
     }
 
-    /// A block begins, sometimes with all of its content.
+    /// A block begins, sometimes with all of its content. One without a type is of the kind that it holds: as it is,
+    /// it would not be taken back. What is no object is no block, and its deltas begin one.
     fn start(&mut self, index: u64, came: &Value, ear: &mut Ear<'_>) -> Result<(), Trouble> {
-        let kept = self.draft.room.keep(came)?;
-        self.push(Block::new(index, kept))?;
-        if came["type"] == CAME.call {
+        if !came.is_object() {
+            return Ok(());
+        }
+        let mut kept = self.draft.room.keep(came)?;
+        if came["type"].as_str().is_none_or(str::is_empty) {
+            kept["type"] = json!(Piece::of(came, "input").kind());
+        }
+        if kept["type"] == CAME.call {
             ear.begun(came["name"].as_str())?;
         }
+        self.push(Block::new(index, kept))?;
         self.delta(Some(index), &Piece::of(came, ""), ear)?;
         if let Some(block) = self.blocks.last_mut() {
             block.restated.clone_from(&block.text);

@@ -199,11 +199,11 @@ impl Items {
         let item = &mut self.items[at];
         let (text, refusal) = (texts(&came["content"], "text"), texts(&came["content"], "refusal"));
         let summary = texts(&came["summary"], "text");
-        let was_named = item.came["name"].is_string();
-        item.came = self.draft.room.keep(came)?;
+        let was_named = word(&item.came, "name").is_some();
+        item.came = completed(&item.came, self.draft.room.keep(came)?);
         item.whole = true;
         match item.kind() {
-            kind if kind == CAME.call && !was_named => ear.begun(came["name"].as_str())?,
+            kind if kind == CAME.call && !was_named => ear.begun(word(&item.came, "name"))?,
             "message" => {
                 let refusal = if item.text.is_empty() { refusal } else { String::new() };
                 let rest = text.strip_prefix(item.text.as_str()).unwrap_or_default();
@@ -361,6 +361,16 @@ impl Item {
             _ => None,
         }
     }
+}
+
+/// A whole item. Whose call it is may have been told at its beginning alone.
+fn completed(began: &Value, mut whole: Value) -> Value {
+    for name in ["type", "call_id", "name"] {
+        if let (Some(told), None, true) = (word(began, name), word(&whole, name), whole.is_object()) {
+            whole[name] = json!(told);
+        }
+    }
+    whole
 }
 
 /// A member that is text and says something.
