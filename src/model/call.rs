@@ -117,14 +117,14 @@ impl PartialArguments {
     }
 }
 
-/// Gives an id of its own to each call that has none, or another's.
+/// Gives an id of its own to each call that has none, or another's, be it only once both are made to [`fit`].
 pub(super) fn make_ids_unique(calls: &mut [Call]) {
     let mut taken = HashSet::new();
     for call in calls {
-        if call.id.is_empty() || taken.contains(&call.id) {
+        if call.id.is_empty() || taken.contains(fit(&call.id).as_ref()) {
             call.id = new_id();
         }
-        taken.insert(call.id.clone());
+        taken.insert(fit(&call.id).into_owned());
     }
 }
 
@@ -219,6 +219,24 @@ mod tests {
         check_written(["{\"a\":[", "{\"a\":[", "]}]}"], Some(json!({"a": [{"a": []}]})));
         check_written(["{\"a\":\"", "ha", "ha", "\"}"], Some(json!({"a": "haha"})));
         check_written(["{\"a\":1}", "{\"a\":2}"], None);
+    }
+
+    #[test]
+    fn ids_that_are_one_once_they_fit_are_made_unique() {
+        let long = "x".repeat(LONGEST);
+        let ids = ["", "a:1", "a.1", "a_1", &format!("{long}1"), &format!("{long}2"), "b", "b", "c"];
+        let call = |id: &&str| Call {
+            id: (*id).to_owned(),
+            name: "t".into(),
+            arguments: Arguments::Object(Map::new()),
+            extra: Map::new(),
+        };
+        let mut calls: Vec<Call> = ids.iter().map(call).collect();
+        make_ids_unique(&mut calls);
+        let fitting: HashSet<_> = calls.iter().map(|call| fit(&call.id)).collect();
+        assert_eq!(fitting.len(), ids.len(), "{calls:?}");
+        let kept = [1, 4, 6, 8];
+        assert!(kept.into_iter().all(|at| calls[at].id == ids[at]), "what is unique stays: {calls:?}");
     }
 
     #[test]

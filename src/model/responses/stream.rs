@@ -199,11 +199,11 @@ impl Items {
         let item = &mut self.items[at];
         let (text, refusal) = (texts(&came["content"], "text"), texts(&came["content"], "refusal"));
         let summary = texts(&came["summary"], "text");
-        let was_named = word(&item.came, "name").is_some();
+        let was_told = item.kind() == CAME.call && word(&item.came, "name").is_some();
         item.came = completed(&item.came, self.draft.room.keep(came)?);
         item.whole = true;
         match item.kind() {
-            kind if kind == CAME.call && !was_named => ear.begun(word(&item.came, "name"))?,
+            kind if kind == CAME.call && !was_told => ear.begun(word(&item.came, "name"))?,
             "message" => {
                 let refusal = if item.text.is_empty() { refusal } else { String::new() };
                 let rest = text.strip_prefix(item.text.as_str()).unwrap_or_default();
