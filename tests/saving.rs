@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Instant;
 use support::client::{Client, Launch, Permission};
 use support::model_server::ModelServer;
@@ -216,4 +217,28 @@ fn a_lock_s_file_that_a_dead_process_left_is_no_lock() {
     write_file(place.cwd(), &format!(".bob/sessions/{session}.lock"), "");
     place.load(&mut client, &session).done();
     place.finish(client);
+}
+
+/// Whatever the user's umask allows: what was said is the user's alone, also when it is written anew.
+#[test]
+fn no_one_else_may_read_what_is_saved() {
+    let place = Place::new();
+    let bob = env!("CARGO_BIN_EXE_bob");
+    let mut client = place.launch(Launch::shell(r#"umask 000; exec "$0" "$@""#, &[bob, "--acp"])).start();
+    client.initialize();
+    let session = client.new_session(place.cwd());
+    for text in ["first", "second"] {
+        place.prompt(&mut client, &session, text);
+    }
+    client.prompt(&session, "/new");
+    client.finish();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let sessions = place.cwd().join(".bob/sessions");
+    assert_eq!(mode(&sessions), 0o700);
+    let saved: Vec<_> = fs::read_dir(&sessions).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files = saved.iter().filter(|path| path.extension().is_some_and(|e| e == "json"));
+    assert_eq!(files.clone().count(), 2, "the session and its past: {saved:?}");
+    for file in files.chain([&place.cwd().join(".bob/bob.log")]) {
+        assert_eq!(mode(file), 0o600, "{}", file.display());
+    }
 }
